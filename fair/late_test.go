@@ -92,6 +92,28 @@ func TestTurnsCountThoughTheirAnswerArrivesAfterTheyWereLost(t *testing.T) {
 	})
 }
 
+// A server takes over whose clock is behind: what it answers seems to be older.
+func TestTurnsCountThoughTheirAnswerTellsALaterMomentThanTheNextServer(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for name, overtakes := range anyQuestion {
+			for _, everything := range []bool{true, false} {
+				t.Run(name, func(t *testing.T) {
+					l := w.late(t)
+					l.at(500 * time.Millisecond)
+					l.around(nothing, func() {
+						l.loses(everything)
+						moves(t, l.fair)
+						l.at(300 * time.Millisecond)
+						overtakes(l)
+					})
+					queued(l, l.fair, 20, 1) // the last one at 11 s
+					l.counts(10400 * time.Millisecond)
+				})
+			}
+		}
+	})
+}
+
 // But for a pause they would be over when their answer arrives.
 func TestTurnsThatArePutOffCountThoughTheirAnswerArrivesAfterTheyWereLost(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

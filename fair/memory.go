@@ -33,6 +33,7 @@ type history struct {
 	watermark watermark
 	news      news      // the newest slot comes latest by these, of all that were heard
 	under     *quotaSet // the queue obeys these; nil: those of others
+	follows   string    // the history that it took the place of, as far as is known
 }
 
 // carried is what a question says of a history: its watermark, empty if the queue
@@ -220,7 +221,8 @@ func (m *memory) keepOlder(w watermark, n news, under *quotaSet) {
 	if isPutOff && w.generation() == m.watermark.generation() {
 		older.news, older.news.ends = m.news, n.ends
 	}
-	if n.Server < m.news.Server && !older.wasOver(&m.news, under) {
+	isOlder := w.history() == m.follows || n.Server < m.news.Server // two servers may have two clocks
+	if isOlder && !older.wasOver(&m.news, under) {
 		m.history = older
 	}
 }
@@ -235,6 +237,9 @@ func (h *history) adopt(w watermark, n *news, under *quotaSet) {
 		if w.generation() != h.watermark.generation() {
 			w.units = h.unitsIn(n, under)
 		}
+	}
+	if w.history() != h.watermark.history() {
+		h.follows = h.watermark.history()
 	}
 	h.watermark, h.under = w, cmp.Or(n.obeyed(under), h.under)
 }
