@@ -81,6 +81,13 @@ func TestFailovers(t *testing.T) {
 		{"no turn comes sooner than told, though whoever knows lost turns knows of no slow clock", "stored", "moves, " +
 			"a sets 1/1s 50/1m, b takes 1, kept long, a takes 1, back, at 10s, b takes 20, b sets 1/100s, " +
 			"b sets 1/1s 50/1m, b holds 12 in >1000s, a asks, b holds 12 in same"},
+		// Few permits were granted in all, so few seem to be missing.
+		{"what counts as full does so in a wider window", "1/1h", "b has 12/1h, moves, a takes 1, kept long, moves, a takes 1, " +
+			"b takes 5, a asks, at 2s, back, a looks, b waits >=119m"},
+		{"what counts as full does so in a wider window, that others have begun", "1/1h", "b has 12/1h, moves, b takes 6, " +
+			"a takes 1, b takes 5, a asks, b looks, at 1s, lost, c takes 1, a looks, b looks, b waits >=119m"},
+		{"what counts as full does so in a wider quota", "stored", "a sets 1/1h, moves, a takes 1, kept long, moves, " +
+			"a sets 12/1h, a takes 5, a sets 1/1h, at 2s, back, stored 1/1h, a looks, a sets 12/1h, a waits >=59m"},
 		// Others go on with a lost queue, slow it, and lose it again. Who asks first
 		// holds turns of the first queue, and has only looked at the second.
 		{"turns that a successor has slowed come as late after it is lost", "stored", "a sets 1/1s, a takes 20, b takes 1, " +

@@ -26,7 +26,9 @@ local function go_by(others)
     base = math.min(base, math.max(0, sequence - MOST_PERMITS))
   end
   for _, window in ipairs(windows) do
-    marks = format('%s%16d %4d\n', marks, (window.length > known and base or forgotten) + window.most, oldest)
+    local room = (window.length > known and base or forgotten) + window.most
+    if known == 0 then room = math.min(room, sequence) end -- few may be left of what any window holds
+    marks = format('%s%16d %4d\n', marks, room, oldest)
   end
   longest = math.max(longest, windows[1].length)
   if last + longest > now then
