@@ -82,8 +82,8 @@ func TestFailovers(t *testing.T) {
 			"a sets 1/1s 50/1m, b takes 1, kept long, a takes 1, back, at 10s, b takes 20, b sets 1/100s, " +
 			"b sets 1/1s 50/1m, b holds 12 in >1000s, a asks, b holds 12 in same"},
 		// Few permits were granted in all, so few seem to be missing.
-		{"what counts as full does so in a wider window", "1/1h", "b has 12/1h, moves, a takes 1, kept long, moves, a takes 1, " +
-			"b takes 5, a asks, at 2s, back, a looks, b waits >=119m"},
+		{"what counts as full does so in a wider window", "1/1h", "b has 12/1h, moves, a takes 1, kept long, moves, " +
+			"a takes 1, b takes 5, a asks, at 2s, back, a looks, b waits >=119m"},
 		{"what counts as full does so in a wider window, that others have begun", "1/1h", "b has 12/1h, moves, b takes 6, " +
 			"a takes 1, b takes 5, a asks, b looks, at 1s, lost, c takes 1, a looks, b looks, b waits >=119m"},
 		{"what counts as full does so in a wider quota", "stored", "a sets 1/1h, moves, a takes 1, kept long, moves, " +
