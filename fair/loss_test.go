@@ -19,6 +19,12 @@ func TestLosses(t *testing.T) {
 			"a refused within 10.899s, a takes 1 after 10.9s, a takes 1 after 10.9s"},
 		{"a queue that was lost goes on", "2/1s", "a takes 5, b takes 3, lost, at 100ms, a takes 1, a stays, " +
 			"a stands 5 at 3s, b takes 1, b stands 3 at 4s, a returns :5, b returns :3, b takes 1, b stands 4 at same"},
+		{"settling a turn that was lost does nothing", "10/1s; tokens 100/1m", "a takes 1 tokens=10, lost, a asks, " +
+			"a settles 0 0 tokens=-90, at 59s, a takes 1 tokens=50 after <=2s"},
+		{
+			"a lost pause goes on, though the copy that comes back is of this server", "1/1m",
+			"moves, a takes 2, kept, at 10s, a pauses 1h, put, a {asks|looks}, b paused ~1h",
+		},
 		{"what was lost counts in windows of more permits", "1/100ms", // the last at 1.9 s
 			"a takes 20, lost, at 50ms, a looks, b has 10/1s, b takes 1, b stands 0 at 2.9s"},
 		{"what was lost counts in windows of more permits, beside turns of others", "10/1s", "c has 3/1s, b has 20/1s, " +
