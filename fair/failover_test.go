@@ -81,6 +81,10 @@ func TestFailovers(t *testing.T) {
 		{"no turn comes sooner than told, though whoever knows lost turns knows of no slow clock", "stored", "moves, " +
 			"a sets 1/1s 50/1m, b takes 1, kept long, a takes 1, back, at 10s, b takes 20, b sets 1/100s, " +
 			"b sets 1/1s 50/1m, b holds 12 in >1000s, a asks, b holds 12 in same"},
+		{"no turn comes sooner than told, though what stood behind it was given back", "stored", "a sets 1/1s, a takes 6, " +
+			"a sets 1/10s, kept long, a returns 3:, {a pauses 8s, a takes 1, at 18s, a looks, at 19s, back, a holds 2 in ~9s|" +
+			"at 17s, a pauses 8s, a takes 1, at 19s, back, a holds 2 in ~9s|" +
+			"a sets 1/12s, a takes 1, at 12s, a looks, at 13s, back, a holds 2 in >=10.99s}"},
 		// Few permits were granted in all, so few seem to be missing.
 		{"what counts as full does so in a wider window", "1/1h", "b has 12/1h, moves, a takes 1, kept long, moves, " +
 			"a takes 1, b takes 5, a asks, at 2s, back, a looks, b waits >=119m"},

@@ -3,7 +3,7 @@
 --
 -- Takes    what header.lua leaves
 -- Leaves   moment_of, label_at, wait_for, label_in, read_clock, set_clock,
---          slow_until, forget_slow, slow_up_to, stand_still, is_ahead, stretches, news, settle
+--          slow_until, forget_slow, slow_up_to, sooner_than, stand_still, is_ahead, stretches, news, settle
 --
 -- Slots are labels on this clock: while it stands still nobody's slot changes,
 -- but all come later. Of two labels the later one never comes less than their
@@ -107,6 +107,21 @@ end
 -- Whether nobody can have gone at the slot yet.
 is_ahead = function(slot)
   return slot > now or rest > 0 and slot == now
+end
+
+-- By how much sooner labels come than by other stretches and a wait for one label, up to
+-- that one. Where one of the clocks turns the difference is most.
+local function sooner_than(others, label, wait)
+  local most, due = 0, wait - moment_of(label, others)
+  local function look(at) most = math.max(most, due + moment_of(at, others) - (moment_of(at) - server - offset)) end
+  look(now)
+  for _, each in ipairs({ slow, others }) do
+    for _, stretch in ipairs(each) do
+      if stretch.upto > now and stretch.upto < label then look(stretch.upto) end
+    end
+  end
+  if wait > 0 then look(label) end
+  return most
 end
 
 -- The stretches as a text, '-' if there are none.

@@ -36,20 +36,20 @@
 -- caller's. Lost turns go when their callers were told, and count here at no
 -- sooner than that. If the clock stands still or is slow then, they are missed.
 
--- Sets the clock by when the caller was told that a label comes: a queue that is
+-- Sets the clock by when the caller was told that labels come: a queue that is
 -- restored takes that over, one whose clock would get there sooner stands still
 -- until then. One that runs on a server which has just taken over goes on from
 -- the label that it has shown.
-local function restore_clock(shown, label, wait, stands)
-  local passed = (fresh or wait > 0) and 0 or math.max(0, now - label) -- the clock need not have been slow then
-  local due = moment_of(label + passed) - passed - wait - server -- the offset with which it comes then
+local function restore_clock(shown, label, wait, stands, told)
+  local due = moment_of(label) - wait - server -- the offset with which it comes then
+  local sooner = sooner_than(told, label, wait)
   if fresh then
     clock, offset = shown, due
   elseif took_over and shown > now then
     clock, offset = shown, math.min(moment_of(shown) - server, due)
-  elseif offset - due > 2 then -- they are rounded
+  elseif sooner > 2 then -- they are rounded
     local stood = rest > 0 or stands > 0 and clock <= shown -- then no turn of this label has gone
-    clock, offset = math.max(stood and clock or clock + 1, shown), due
+    clock, offset = math.max(stood and clock or clock + 1, shown), offset - sooner
   end
   read_clock()
   forget_slow()
@@ -61,7 +61,7 @@ end
 -- sooner than by the clock of the state.
 local function slow_as_both(told, shown)
   local had, moment_now = slow, moment_of(shown)
-  slow, paced = told, 0 -- nobody knows which turns of both stand there
+  slow, paced = { unpack(told) }, 0 -- nobody knows which turns of both stand there
   local is_slower = not had[1] or moment_of(shown) < moment_now
   if not is_slower then slow = had end
   for _, stretch in ipairs(is_slower and had or told) do
@@ -162,10 +162,8 @@ local function recover()
   if known then upto, forgotten = known_of(epoch) end
   local is_told = known and (upto or forgotten) and seen <= (upto or sequence) -- of all that the caller knows
   local label, wait, told = math.max(newest, shown), comes - gone, read_stretches(slow_then)
-  local comes_in = wait_for(label)
-  if label <= now and rest == 0 and not slow[1] then comes_in = label - server - offset end -- it has come
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
-  local waits = rest >= stands - 2 and comes_in >= wait - 2
+  local waits = rest >= stands - 2 and sooner_than(told, label, wait) <= 2
   local lived_for = label_in(ends_in - gone) + 1 -- units may count for longer
   if is_told and (is_newest or waits) then
     if lived_for > ends + 2 then lives, must = math.max(lives, lived_for), true end -- they are rounded
@@ -174,7 +172,7 @@ local function recover()
   if known or fresh then
     slow_as_both(told, shown)
     local slowed_upto = math.min(newest, slow_until())
-    restore_clock(shown, label, wait, stands)
+    restore_clock(shown, label, wait, stands, told)
     counts_longer(newest, under)
     go_on(generation, epoch, seen, upto, forgotten, newest, most_of_all(under))
     reset_end, must = math.max(reset_end, known_reset), true
