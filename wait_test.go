@@ -100,6 +100,21 @@ func TestWhoIsRefusedForNowSleepsAndAsksAgain(t *testing.T) {
 	})
 }
 
+// Redis may have granted a turn to whoever has had no answer within its MaxWait.
+func TestWhoeverHasNoAnswerWithinMaxWaitIsNotRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, _ := newStub(t)
+		errs := lineUp(t.Context(), e.limiter(t, fairlimit.WithMaxWait(time.Second), fairlimit.WithRetry()), 1, 1)
+		asked := <-e.calls
+		err := <-errs
+		require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+		require.False(t, errors.As(err, new(*fairlimit.RefusedError)))
+		asked.answers(granted(0, 1))
+		synctest.Wait()
+		assert.Len(t, e.givenBack(), 1)
+	})
+}
+
 func TestATurnThatIsDueAtOnceIsTakenOnNewNewsOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := redistest.Mini(t)

@@ -160,8 +160,11 @@ func (a *Asker) leave(ctx context.Context, r *Request) error {
 	until := time.Now().Add(ReturnBound)
 	switch {
 	case !a.hears(r, until):
-		return a.becauseAway(
-			ctxerr.Ended(ctx, "left before the answer came; what it grants is given back if it comes"))
+		err := ctxerr.Ended(ctx, "left before the answer came; what it grants is given back if it comes")
+		if errors.Is(err, ErrMaxWait) { // the caller's ctx has not ended
+			err = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
+		}
+		return a.becauseAway(err)
 	case r.failure == nil && r.Reply.Granted:
 		a.abandon(ctx, r.Reply.Grant, until)
 		a.Passed(r.line, r.inShare())
