@@ -90,12 +90,13 @@ func (l *Sleepers) isOvertaken(s *Sleeper) bool {
 		slices.ContainsFunc(n.Slow, engine.Stretch.IsSlow)
 }
 
-// anEarlierMissed, under mu, reports whether the first caller that matches s
-// has missed its turn and has not woken yet. Then that caller gets the turn of
+// anEarlierMissed, under mu, reports whether a caller that called before s, for as many
+// permits, has missed its turn and has not woken yet. Then that caller gets the turn of
 // s.
 func (l *Sleepers) anEarlierMissed(s *Sleeper, now time.Time) bool {
-	first := l.sleepers[slices.IndexFunc(l.sleepers, func(c *Sleeper) bool { return c.matches(s.request) })]
-	return first != s && l.missedBy(first, now) > 0
+	return slices.ContainsFunc(l.sleepers, func(c *Sleeper) bool {
+		return c.request.Call < s.request.Call && c.matches(s.request) && l.missedBy(c, now) > 0
+	})
 }
 
 // lineUpAgain, under mu, puts callers in line once more.

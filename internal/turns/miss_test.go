@@ -205,20 +205,26 @@ func TestCallersKeepTheirOrderWhoMissTurnsTwice(t *testing.T) {
 }
 
 // Whoever is granted a turn at once comes behind a caller that has slept past its own
-// and has not woken yet.
+// and has not woken yet, though it be on the clock of another server that is behind.
 func TestWhoHasNotWokenYetGoesBeforeThoseThatCallLater(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := newQueue(second)
-		l, stall := q.stalls(50 * time.Millisecond)
-		sleeps := callers(t.Context(), l, 2, forever)
-		require.NoError(t, (<-sleeps).err)
-		go stall(5 * second)
-		time.Sleep(5*second - time.Millisecond)
-		calls := callers(t.Context(), l, 1, forever)
-		require.NoError(t, (<-sleeps).err)
-		require.Empty(t, calls)
-		require.NoError(t, (<-calls).err)
-	})
+	for _, happens := range []func(*queue){
+		func(*queue) {},
+		func(q *queue) { q.loses(-20 * second) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := newQueue(second)
+			l, stall := q.stalls(50 * time.Millisecond)
+			sleeps := callers(t.Context(), l, 2, forever)
+			require.NoError(t, (<-sleeps).err)
+			happens(q)
+			go stall(5 * second)
+			time.Sleep(5*second - time.Millisecond)
+			calls := callers(t.Context(), l, 1, forever)
+			require.NoError(t, (<-sleeps).err)
+			require.Empty(t, calls)
+			require.NoError(t, (<-calls).err)
+		})
+	}
 }
 
 // The process stands still while a look is on its way, and past some turns.
