@@ -19,7 +19,9 @@ type scripts struct {
 // for one log after the other: see lua/fair/units.lua.
 const (
 	opens    = " fields ( open ) "
-	restores = " header clock epochs narrow cells lost resets ( recover ) "
+	reads    = " header clock epochs narrow "
+	recovers = " cells lost resets ( recover ) "
+	restores = reads + recovers
 	restored = " (" + restores + "others mend blocks ) "
 	mended   = " {" + restores + "others mend windows blocks } "
 	unusual  = " {" + restores + "others windows } "
@@ -43,7 +45,7 @@ func scriptsFrom(head, obeys string) scripts {
 		set:    assemble("set"),
 		probe:  assemble("probe"),
 	}
-	s.look = assemble(head + opens + "{" + restores + obeys + "} look write news")
+	s.look = assemble(head + opens + "{" + reads + obeys + recovers + "} look write news")
 	s.pause = assemble(head + opens + restores + "begin pause write told")
 	s.pauseFlow = assemble(head + opens + restores + "begin pauseflow write told")
 	s.release = assemble(head + opens + restores + "begin tails release shorten compact write told")
