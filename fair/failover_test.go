@@ -86,8 +86,8 @@ func TestFailovers(t *testing.T) {
 			"at 17s, a pauses 8s, a takes 1, at 19s, back, a holds 2 in ~9s|" +
 			"a sets 1/12s, a takes 1, at 12s, a looks, at 13s, back, a holds 2 in >=10.99s}"},
 		{"a look that meets other quotas changes nothing", "stored 1/1s 20/1m", "moves, a takes 6, at 20s, a takes 6, " +
-			"at 40s, a takes 3, kept long, a sets 1/1s 20/1m, a takes 2, at 40.1s, back, quota lost, a {asks|looks}, a takes 6, " +
-			"a holds 22 in <22s"},
+			"at 40s, a takes 3, kept long, a sets 1/1s 20/1m, a takes 2, at 40.1s, back, quota lost, a {asks|looks}, " +
+			"a takes 6, a holds 22 in <22s"},
 		// Few permits were granted in all, so few seem to be missing.
 		{"what counts as full does so in a wider window", "1/1h", "b has 12/1h, moves, a takes 1, kept long, moves, " +
 			"a takes 1, b takes 5, a asks, at 2s, back, a looks, b waits >=119m"},
