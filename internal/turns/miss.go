@@ -90,12 +90,12 @@ func (l *Sleepers) isOvertaken(s *Sleeper) bool {
 		slices.ContainsFunc(n.Slow, engine.Stretch.IsSlow)
 }
 
-// anEarlierMissed, under mu, reports whether a caller that called before s, for as many
+// anEarlierMissed, under mu, reports whether a caller that called before, for as many
 // permits, has missed its turn and has not woken yet. Then that caller gets the turn of
-// s.
-func (l *Sleepers) anEarlierMissed(s *Sleeper, now time.Time) bool {
-	return slices.ContainsFunc(l.sleepers, func(c *Sleeper) bool {
-		return c.request.Call < s.request.Call && c.matches(s.request) && l.missedBy(c, now) > 0
+// r.
+func (l *Sleepers) anEarlierMissed(r *coalesce.Request, now time.Time) bool {
+	return slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool {
+		return s.request.Call < r.Call && s.matches(r) && l.missedBy(s, now) > 0
 	})
 }
 

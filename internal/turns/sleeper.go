@@ -143,7 +143,7 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 	case now.Before(due):
 		s.wakes, changed = l.confirm(s, due, now)
 		return s.wakes, changed
-	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s, now):
+	case l.missedBy(s, now) > 0 || l.anEarlierMissed(s.request, now):
 		l.miss(s, now)
 		return now, l.changed
 	}

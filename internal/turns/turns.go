@@ -108,10 +108,8 @@ func (l *Sleepers) MayGo(r *coalesce.Request) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	goesFirst := func(s *Sleeper) bool {
-		return s.request.Call < r.Call && s.matches(r) && (s.due.After(now) || l.missedBy(s, now) > 0)
-	}
-	if slices.ContainsFunc(l.sleepers, goesFirst) {
+	goesFirst := func(s *Sleeper) bool { return s.request.Call < r.Call && s.matches(r) && s.due.After(now) }
+	if slices.ContainsFunc(l.sleepers, goesFirst) || l.anEarlierMissed(r, now) {
 		return false
 	}
 	if l.isVoid(r.Reply.Grant.ID, r.Reply.Asked) || isPutOff(r) {
