@@ -92,11 +92,20 @@ func (l *Sleepers) isOvertaken(s *Sleeper) bool {
 
 // anEarlierMissed, under mu, reports whether a caller that called before, for as many
 // permits, has missed its turn and has not woken yet. Then that caller gets the turn of
-// r.
+// r. On one clock the first slot is missed first, so a crowd need not be looked through.
 func (l *Sleepers) anEarlierMissed(r *coalesce.Request, now time.Time) bool {
-	return slices.ContainsFunc(l.sleepers, func(s *Sleeper) bool {
-		return s.request.Call < r.Call && s.matches(r) && l.missedBy(s, now) > 0
-	})
+	for _, s := range l.sleepers {
+		if !s.matches(r) {
+			continue
+		}
+		if s.request.Call < r.Call && l.missedBy(s, now) > 0 {
+			return true
+		}
+		if !l.mixed {
+			return false
+		}
+	}
+	return false
 }
 
 // lineUpAgain, under mu, puts callers in line once more.

@@ -82,6 +82,7 @@ type Sleepers struct {
 
 	mu       sync.Mutex
 	sleepers []*Sleeper
+	mixed    bool          // they may have turns of several queues, on several clocks
 	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
 
 	news   engine.News // the newest that told when turns come; see Hear
@@ -147,6 +148,7 @@ func (l *Sleepers) join(s *Sleeper) {
 	for at > 0 && order(l.sleepers[at-1], s) > 0 {
 		at--
 	}
+	l.mixed = len(l.sleepers) > 0 && (l.mixed || s.grant.ID != l.sleepers[0].grant.ID)
 	l.sleepers = slices.Insert(l.sleepers, at, s)
 	s.state = asleep
 }
