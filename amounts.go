@@ -303,8 +303,8 @@ func (r *Reservation) Settle(ctx context.Context, used Amounts) error {
 	return turn.Settle(ctx, used)
 }
 
-// taken is the turn of a reservation whose slot has come. Amounts that cannot be settled
-// leave the reservation as it is.
+// taken is the turn of a reservation whose slot has come. Amounts that cannot
+// be settled leave the reservation as it is.
 func (r *Reservation) taken(ctx context.Context, used Amounts) (*Turn, error) {
 	if err := ready(ctx, "nothing was settled"); err != nil {
 		return nil, err

@@ -176,9 +176,9 @@ func (g *gusts) misses(int, time.Duration) {
 	g.missed = append(g.missed, g.storm.now())
 }
 
-// tookTooLong reports whether an answer took longer than the turn of a caller was
-// away, and another went with that turn or soon after, or was granted its turn while
-// the caller lost its own: then they need not keep their order.
+// tookTooLong reports whether an answer took longer than the turn of a caller
+// was away, and another went with that turn or soon after, or was granted its
+// turn while the caller lost its own: then they need not keep their order.
 func (g *gusts) tookTooLong(c, later *stormCall) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

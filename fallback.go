@@ -61,10 +61,10 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 //
 // A caller's deadline bounds both together. When Redis falls silent, up to a
 // second passes before f is asked. Once the failure is known, f has all of the
-// time. [WithMaxWait] and [WithMaxQueued] do not hold for f, nor does the pause of
-// one flow. A [Queue.Pause] of all that this limiter knows of does, also for callers
-// that wait for f: they ask Redis as soon as that is back, and f again once the pause
-// is over. Allow returns false until then.
+// time. [WithMaxWait] and [WithMaxQueued] do not hold for f, nor does the pause
+// of one flow. A [Queue.Pause] of all that this limiter knows of does, also for
+// callers that wait for f: they ask Redis as soon as that is back, and f again
+// once the pause is over. Allow returns false until then.
 //
 // The price: while one takes over from the other, both quotas add up. So a window
 // of length Per may hold Permits, and in addition what f allows in each process
@@ -124,8 +124,8 @@ func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
 	}
 }
 
-// sleepInPause sleeps if the limiter knows of a pause, until that is over, was ended, or
-// Redis can be probed again. It reports whether there was one.
+// sleepInPause sleeps if the limiter knows of a pause, until that is over, was
+// ended, or Redis can be probed again. It reports whether there was one.
 func (f *fallback) sleepInPause(ctx context.Context, n int) (slept bool, err error) {
 	left, changed := f.sleepers.Held()
 	if left <= 0 {

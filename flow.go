@@ -257,8 +257,8 @@ func (l *limiter) tooFar(w *wait) error {
 	return nil
 }
 
-// tooLarge reports whether a call of a flow never fits its ceiling or the quotas, as far
-// as is known.
+// tooLarge reports whether a call of a flow never fits its ceiling or the
+// quotas, as far as is known.
 func (l *limiter) tooLarge(n int, amounts engine.Amounts) bool {
 	if l.line == nil {
 		return false

@@ -33,10 +33,10 @@ const (
 // question that failed.
 //
 // If the process stood still, or Redis is silent, a caller waits for the answer
-// for x/4 (up to x/2 if Redis is far away) and half of [WithMaxLateness] at most,
-// and then goes. If it is too late for its turn by then, it misses the turn. After a
-// pause that its [Limiter] knows of, it waits for as long as WithMaxLateness allows,
-// or five seconds without it, and then misses its turn.
+// for x/4 (up to x/2 if Redis is far away) and half of [WithMaxLateness] at
+// most, and then goes. If it is too late for its turn by then, it misses the
+// turn. After a pause that its [Limiter] knows of, it waits for as long as
+// WithMaxLateness allows, or five seconds without it, and then misses its turn.
 //
 // With 0 nobody asks, and a pause does not hold callers that already sleep.
 // They hear of a reset only if their own [Limiter] resets, or asks for another

@@ -106,12 +106,13 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 // The quotas of units stand in the same text: those that are stored already if this
 // queue was made WithStoredQuota, and else those of its [WithUnit] alone.
 //
-// It takes four questions to Redis. If that is gone once they are stored, the error
-// matches [ErrOutcomeUnknown] and says so. If [Queue.Flow] made the queue, the quota
-// is that of the flow.
+// It takes four questions to Redis. If that is gone once they are stored, the
+// error matches [ErrOutcomeUnknown] and says so. If [Queue.Flow] made the
+// queue, the quota is that of the flow.
 //
-// If a quota is invalid or none is given, the error matches [ErrInvalidQuota], and
-// [ErrUnsupported] if they are too long with those of the units: 1,000 bytes as text.
+// If a quota is invalid or none is given, the error matches [ErrInvalidQuota],
+// and [ErrUnsupported] if they are too long with those of the units: 1,000
+// bytes as text.
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {
 	if len(quotas) == 0 {
 		return q.named(fmt.Errorf("%w: there is none to store; ForgetQuotas forgets the stored ones", ErrInvalidQuota))

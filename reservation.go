@@ -105,9 +105,10 @@ type Reservation struct {
 func (r *Reservation) Delay() time.Duration { return max(0, time.Until(r.slot)) }
 
 // Slot is when the turn is due, on this process's clock. The time carries a
-// monotonic reading. It is later than the turn by what Redis's answer took on its way
-// back: Wait gives back a turn that this makes too late, and a program that sleeps by
-// itself does not. If Wait takes another turn in its place, Slot stays.
+// monotonic reading. It is later than the turn by what Redis's answer took on
+// its way back: Wait gives back a turn that this makes too late, and a program
+// that sleeps by itself does not. If Wait takes another turn in its place, Slot
+// stays.
 func (r *Reservation) Slot() time.Time { return r.slot }
 
 // Wait sleeps until the turn has come, as Wait of a [Limiter] does: it hears of a

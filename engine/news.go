@@ -69,9 +69,9 @@ func (n *News) Until(at int64) time.Duration {
 }
 
 // Comes is when the queue's clock reaches the moment at, in microseconds of the
-// server's clock. Two answers of one server that differ in it have seen a pause, a
-// narrower quota or a clock that was set back between them. If they do not, nothing has
-// put the moment off, however long they were on their way.
+// server's clock. Two answers of one server that differ in it have seen a
+// pause, a narrower quota or a clock that was set back between them. If they do
+// not, nothing has put the moment off, however long they were on their way.
 func (n *News) Comes(at int64) int64 {
 	if at < n.Clock && n.Stands == 0 {
 		return n.Server - n.Passed(at).Microseconds()
@@ -79,8 +79,9 @@ func (n *News) Comes(at int64) int64 {
 	return n.Server + n.Until(at).Microseconds()
 }
 
-// Passed is for how long the queue's clock has run since the moment at, 0 if it has not
-// come. Where the clock was slow, and does not tell that any more, it was longer.
+// Passed is for how long the queue's clock has run since the moment at, 0 if it
+// has not come. Where the clock was slow, and does not tell that any more, it
+// was longer.
 func (n *News) Passed(at int64) time.Duration {
 	if at >= n.Clock {
 		return 0

@@ -319,8 +319,8 @@ func TestWhatWasGrantedWithoutACeilingFreesNothingOfIt(t *testing.T) {
 	})
 }
 
-// The queue alone is lost, and who knows of it asks. Else it would end before the ceiling
-// has forgotten, and the next one would go by none of it.
+// The queue alone is lost, and who knows of it asks. Else it would end before
+// the ceiling has forgotten, and the next one would go by none of it.
 func TestAQueueThatIsRestoredLivesForAsLongAsTheCeilingCounts(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.queue(t, quotas(t, "10/1s")...)
@@ -357,7 +357,8 @@ func TestALostCeilingCountsAsFullOnce(t *testing.T) {
 	})
 }
 
-// The limiter has heard of the reset, and was granted all that the ceiling counts since.
+// The limiter has heard of the reset, and was granted all that the ceiling
+// counts since.
 func TestALostCeilingCountsThoughAResetIsRemembered(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, resets := range []bool{false, true} {

@@ -206,8 +206,8 @@ func TestALostPauseIsNotUndoneByWhoKnowsASlowerClock(t *testing.T) {
 	})
 }
 
-// Others have begun a queue. Lost turns go as they were told, unless its clock is slow
-// then: package turns lets them be missed.
+// Others have begun a queue. Lost turns go as they were told, unless its clock
+// is slow then: package turns lets them be missed.
 func TestANarrowerQuotaSlowsTheQueueThatCountsLostTurns(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, before := range []bool{false, true} { // it is stored before they count again
@@ -269,7 +269,8 @@ func TestAPauseSaysNothingOfQuotasThatTheQueueDoesNotObey(t *testing.T) {
 	})
 }
 
-// The queue alone is lost, and who counts calls only restores it. Units count for longer.
+// The queue alone is lost, and who counts calls only restores it. Units count
+// for longer.
 func TestAQueueLivesForAsLongAsWhoKnowsWasTold(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		calls, at := w.queue(t, quotas(t, "10/1s")...)

@@ -80,8 +80,8 @@ func TestWhatWasForgottenCountsForEachLongerWindow(t *testing.T) {
 	})
 }
 
-// A longer Per is stored while the oldest slot that is kept is ahead. Then a turn comes
-// back that was forgotten before.
+// A longer Per is stored while the oldest slot that is kept is ahead. Then a
+// turn comes back that was forgotten before.
 func TestWhatWasForgottenFreesNoTurnOfAnother(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for name, c := range map[string]struct {
@@ -354,7 +354,8 @@ func TestANarrowerQuotaSlowsFewTurnsHoweverLongTheLine(t *testing.T) {
 	})
 }
 
-// A shorter window asks for the greatest pace, and a longer one spans two stretches.
+// A shorter window asks for the greatest pace, and a longer one spans two
+// stretches.
 func TestEachWindowReachesBackIntoTheStretchBefore(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, _ := w.stored(t)

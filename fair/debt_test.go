@@ -78,8 +78,9 @@ func TestALongQueueOfWhichAllLeaveKeepsLittleOfItsBacklog(t *testing.T) {
 	}
 }
 
-// A row of callers that each take one permit stands in one cell. It is far too long to
-// merge with one of the many slots behind it: some of it would pass, and count at its end.
+// A row of callers that each take one permit stands in one cell. It is far too
+// long to merge with one of the many slots behind it: some of it would pass,
+// and count at its end.
 func TestALongRowDoesNotMergeWithWhatStandsBehindIt(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for _, row := range []int{580, 2020} {

@@ -1,6 +1,6 @@
 // Package fair is the engine that grants turns in order. It keeps a reservation
-// queue in one Redis key. The TTL of the key is the backlog plus one Per, or what it
-// was before if that is longer.
+// queue in one Redis key. The TTL of the key is the backlog plus one Per, or
+// what it was before if that is longer.
 //
 // # The rule
 //
@@ -55,10 +55,11 @@
 // callers with other windows have asked, or lost permits were counted again,
 // they need not. Up to the slot 'coarse' each cell then counts whole.
 //
-// The ring has 206 cells. Before it is full, cells merge that share a place on a
-// grid: see the head of compact.lua. A shortest length has 64 places or more. If every T is a whole number
-// of places, a turn is late by less than one place, once: see internal/grid.
-// Bigger places follow where that does not suffice.
+// The ring has 206 cells. Before it is full, cells merge that share a place on
+// a grid: see the head of compact.lua. A shortest length has 64 places or more.
+// If every T is a whole number of places, a turn is late by less than one
+// place, once: see internal/grid. Bigger places follow where that does not
+// suffice.
 //
 // # The state
 //
@@ -213,10 +214,11 @@
 // parts say what each does.
 //
 // The newest slot of the log of calls is the tail of all: if a unit books at a
-// later slot, a cell without permits is opened there. So a limiter that counts calls
-// only keeps the order as well, and the key lives for long enough. A debt is single
-// permits that are granted like those of callers that accept any wait, and nobody
-// waits for them. A refund cancels debts that lie ahead; the rest of it is a return.
+// later slot, a cell without permits is opened there. So a limiter that counts
+// calls only keeps the order as well, and the key lives for long enough. A debt
+// is single permits that are granted like those of callers that accept any
+// wait, and nobody waits for them. A refund cancels debts that lie ahead; the
+// rest of it is a return.
 //
 // This is the key of a queue of 3 calls a second and 100 tokens a minute, after two
 // turns of 60 tokens:

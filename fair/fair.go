@@ -137,9 +137,10 @@ func (f *fair) takeUnder(ctx context.Context, t *quotaSet, requests []engine.Req
 	return answers, cmp.Or(problem, err)
 }
 
-// confirmed returns a script as it waits for replicas, unless the requests accept no
-// turn. Once too few were there, it waits for them first: what is granted meanwhile
-// would come back from the middle of the queue, and push its end away.
+// confirmed returns a script as it waits for replicas, unless the requests
+// accept no turn. Once too few were there, it waits for them first: what is
+// granted meanwhile would come back from the middle of the queue, and push its
+// end away.
 func (f *fair) confirmed(ctx context.Context, s *lua.Script, requests []engine.Request) (*lua.Script, error) {
 	if requests[0].MaxWait < 0 {
 		return s, nil

@@ -167,8 +167,8 @@ func TestTurnsOfTwoServersCount(t *testing.T) {
 	})
 }
 
-// Of two queues the known one is over by this process's clock before the answer of the
-// other one arrives.
+// Of two queues the known one is over by this process's clock before the answer
+// of the other one arrives.
 func TestWhatIsOverHidesNothing(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		l := w.late(t)
@@ -202,7 +202,8 @@ func TestAPauseIsNotForgottenForAQuestionThatOvertookIt(t *testing.T) {
 	})
 }
 
-// The server does not have the script. So two commands go, and the second one is answered.
+// The server does not have the script. So two commands go, and the second one
+// is answered.
 func TestNewsAreAsNewAsTheCommandThatTheyAnswer(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Standalone(t)
@@ -255,8 +256,8 @@ func TestUnitsCountThoughTheirAnswerWasOvertaken(t *testing.T) {
 	})
 }
 
-// A turn is settled before others that are lost, and the next primary does it. A look
-// overtakes its answer.
+// A turn is settled before others that are lost, and the next primary does it.
+// A look overtakes its answer.
 func TestUnitsThatAreLostCountThoughAnOlderAnswerTellsOthers(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at := w.tokensOf(t)

@@ -200,7 +200,8 @@ func TestLosses(t *testing.T) {
 		// Who stores narrower quotas knows nothing of the turns that were lost.
 		{"lost turns come as far apart as quotas that were stored since", "stored 1/1s", "a takes 10, lost, at 1s, " +
 			"b sets 1/5s, {a looks|a asks, a looks}, a heard 9 in 40s, a takes 1 after 45s"},
-		// Nobody knows of the quotas or of the turns, and wider ones hold until somebody asks who does.
+		// Nobody knows of the quotas or of the turns, and wider ones hold until
+		// somebody asks who does.
 		{"turns that were slowed before are not slowed once more", "stored", "a sets 1/1s, a takes 2, a sets 1/100s, " +
 			"lost, quota lost, b begins 3/1s, b takes 1, {a asks|a looks}, b asks, a waits <=201s, b waits <=201s"},
 		{"a slow queue that was lost goes on slowly, and is not paused", "stored 1/1s", "a takes 21, a sets 1/5s, " +
@@ -308,7 +309,8 @@ func TestAnOlderAnswerTellsNoEarlierEnd(t *testing.T) {
 	})
 }
 
-// copied is a queue of 100/1m at 30 s, and the copy of it from when it had 40 turns.
+// copied is a queue of 100/1m at 30 s, and the copy of it from when it had 40
+// turns.
 func (w world) copied(t *testing.T) (f *fair, at func(time.Duration), kept snapshot) {
 	f, at = w.queue(t, engine.Quota{Permits: 100, Per: time.Minute})
 	moves(t, f)
@@ -318,8 +320,8 @@ func (w world) copied(t *testing.T) (f *fair, at func(time.Duration), kept snaps
 	return f, at, kept
 }
 
-// Two questions are under way in a failover. The primary of before answers the turns,
-// and the next one, which has not heard of them, a look.
+// Two questions are under way in a failover. The primary of before answers the
+// turns, and the next one, which has not heard of them, a look.
 func TestNewsOfACopyTellNoEndOfWhatItLost(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		f, at, kept := w.copied(t)

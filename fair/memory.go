@@ -36,9 +36,9 @@ type history struct {
 	follows   string    // the history that it took the place of, as far as is known
 }
 
-// carried is what a question says of a history: its watermark, empty if the queue
-// is over, the rest as lua/fair/recover.lua takes it, and the units. The rest begins
-// with a name for the next generation.
+// carried is what a question says of a history: its watermark, empty if the
+// queue is over, the rest as lua/fair/recover.lua takes it, and the units. The
+// rest begins with a name for the next generation.
 type carried struct {
 	watermark, rest string
 	units           told
@@ -71,8 +71,8 @@ func (u told) tellMoreThan(other told) bool {
 	return slices.ContainsFunc(u.granted.All(), isMore)
 }
 
-// replaces reports whether all of some other units counts where these were told: in one
-// history, or as it went along with their question.
+// replaces reports whether all of some other units counts where these were
+// told: in one history, or as it went along with their question.
 func (u told) replaces(other told, n *news) bool {
 	return u.granted != "" && (other.granted == "" || u.history == other.history || n.wentAlong)
 }
@@ -99,8 +99,9 @@ func (w watermark) before(other watermark) bool {
 	return cmp.Or(cmp.Compare(w.clock, other.clock), cmp.Compare(w.sequence, other.sequence)) < 0
 }
 
-// ends is when nothing of the queue counts any more, by the quotas that it obeys, or
-// by others if that is not known. Nothing counts for longer than the server told.
+// ends is when nothing of the queue counts any more, by the quotas that it
+// obeys, or by others if that is not known. Nothing counts for longer than the
+// server told.
 func (h *history) ends(others *quotaSet) int64 {
 	end, under := h.watermark.newest, cmp.Or(h.under, others)
 	if len(under.windows) > 0 {
@@ -211,9 +212,9 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 	}
 }
 
-// keepOlder, under mu, is for an answer that was under way while another history was
-// heard of. What is newer is on the server now, and what is older may be lost. So the
-// next question tells of that, and then both are known.
+// keepOlder, under mu, is for an answer that was under way while another
+// history was heard of. What is newer is on the server now, and what is older
+// may be lost. So the next question tells of that, and then both are known.
 func (m *memory) keepOlder(w watermark, n news, under *quotaSet) {
 	older := history{watermark: w, news: n, under: n.obeyed(under)}
 	// They may have been put off since.
@@ -271,8 +272,8 @@ func (m *memory) hear(n *news, under *quotaSet) {
 	}
 }
 
-// unitsIn, under mu, is what still counts of the units in the queue of some news: for as
-// long as it would have in its own.
+// unitsIn, under mu, is what still counts of the units in the queue of some
+// news: for as long as it would have in its own.
 func (h *history) unitsIn(n *news, others *quotaSet) told {
 	var all []engine.Amount
 	for _, u := range cmp.Or(h.under, others).units {

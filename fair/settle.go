@@ -50,8 +50,8 @@ func (f *fair) settle(ctx context.Context, t *quotaSet, grants []engine.Grant) e
 	return err
 }
 
-// settleOnce asks one question. It returns what it saw of the queue, none if nothing
-// was written, and what is still owed of each unit.
+// settleOnce asks one question. It returns what it saw of the queue, none if
+// nothing was written, and what is still owed of each unit.
 func (f *fair) settleOnce(
 	ctx context.Context, t *quotaSet, args []any, logs ...string,
 ) (seen watermark, owed []int64, err error) {

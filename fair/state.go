@@ -20,8 +20,8 @@ const (
 	entryBytes      = 81
 )
 
-// contents are a state, field by field, as lua/fair/header.lua reads it. Moments are
-// microseconds of the queue's clock, unless a field says otherwise.
+// contents are a state, field by field, as lua/fair/header.lua reads it.
+// Moments are microseconds of the queue's clock, unless a field says otherwise.
 type contents struct {
 	windows               []window
 	stored                string // the letters of the stored quotas

@@ -204,9 +204,9 @@ func (f *fair) readQuotas(ctx context.Context) (quotas []engine.Quota, stored bo
 	return t.quotas, true, nil
 }
 
-// SetQuotas stores the quotas of the units beside those of calls, as they are stored
-// or given, and lets the queue obey them: four questions in all. An error matches
-// [engine.ErrUnsupported] for quotas that [New] would refuse.
+// SetQuotas stores the quotas of the units beside those of calls, as they are
+// stored or given, and lets the queue obey them: four questions in all. An
+// error matches [engine.ErrUnsupported] for quotas that [New] would refuse.
 func (f *fair) SetQuotas(ctx context.Context, quotas []engine.Quota) error {
 	err := f.sharesSlot()
 	if err == nil && f.stored {

@@ -313,8 +313,8 @@ func TestNarrowerQuotasSlowHeldTurns(t *testing.T) {
 	})
 }
 
-// A limiter goes by a longer quota of its own once the stored text says nothing of its
-// unit. The queue has not granted anything under it, and ends.
+// A limiter goes by a longer quota of its own once the stored text says nothing
+// of its unit. The queue has not granted anything under it, and ends.
 func TestNothingCountsForLongerThanTheServerTold(t *testing.T) {
 	tooMuch := func(t *testing.T, f *fair) {
 		require.ErrorIs(t, take(t, f, amount(1, "tokens=500"))[0].Err, engine.ErrExceedsQuota)
@@ -349,8 +349,8 @@ func TestNothingCountsForLongerThanTheServerTold(t *testing.T) {
 	})
 }
 
-// What was given back stays given back for those who were told of it, though a server
-// takes over that has all of it.
+// What was given back stays given back for those who were told of it, though a
+// server takes over that has all of it.
 func TestReturnsAndAFailoverThatLosesNothing(t *testing.T) {
 	tell(t, []story{
 		{"who comes does not wait for turns that are gone", "stored", "moves, a sets 1/1s, a takes 100, a sets 1/100s, " +

@@ -394,7 +394,8 @@ func (p *play) grants(a actor, words []string) bool {
 	return answer.Granted
 }
 
-// heard is what the last news said: "a heard loss", "no loss", "reset", or "2 in 4s".
+// heard is what the last news said: "a heard loss", "no loss", "reset", or "2
+// in 4s".
 func heard(p *play, a actor, words []string) {
 	all := *p.news[a.name]
 	require.NotEmpty(p, all, p.step)

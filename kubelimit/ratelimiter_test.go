@@ -125,7 +125,8 @@ func TestStopEndsAllThatWait(t *testing.T) {
 	assert.Equal(t, 1, status(t, l).Available)
 }
 
-// forever is a fallback that tells ctx's error and not its cause, as a rate.Limiter does.
+// forever is a fallback that tells ctx's error and not its cause, as a
+// rate.Limiter does.
 type forever struct{}
 
 func (forever) AllowN(time.Time, int) bool { return false }

@@ -64,8 +64,9 @@
 // characters, and at most 512 tokens of output. Such a guess is never more than
 // the quota allows, so that it does not keep a request from being sent.
 //
-// What is queued before the first answer stays reserved by such a guess, and that is
-// often many times too much. So make one call first, or bound the calls under way.
+// What is queued before the first answer stays reserved by such a guess, and
+// that is often many times too much. So make one call first, or bound the calls
+// under way.
 //
 // # What is settled
 //

@@ -29,7 +29,8 @@ const (
 
 var provesNothingWritten = []string{"TRYAGAIN", "READONLY", "LOADING", "CLUSTERDOWN", "MASTERDOWN"}
 
-// noShard is the error of a redis.Ring without a server that answers. It has no name.
+// noShard is the error of a redis.Ring without a server that answers. It has no
+// name.
 const noShard = "redis: all ring shards are down"
 
 // Script is a script that changes state, so that running it twice is not the

@@ -17,17 +17,17 @@ const (
 	mostApart = 20 * time.Millisecond
 )
 
-// Lined is how many permits the callers in the line of a flow ask for, but for those
-// that ask for too many. Until is until when nobody of it is asked for, at least, and paused whether that is a
-// pause; the zero time if nothing holds it back.
+// Lined is how many permits the callers in the line of a flow ask for, without
+// those that ask for too many. Nobody of the flow is asked for before until,
+// which is zero if nothing holds the flow back. Paused says that a pause does.
 func (a *Asker) Lined(l *Line) (permits int, until time.Time, paused bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return l.lined, l.until, l.paused
 }
 
-// holdBack, under mu, has nobody of a flow asked for during a time: the flow is paused,
-// or its ceiling has no room for a caller of so many permits.
+// holdBack, under mu, has nobody of a flow asked for during a time: the flow is
+// paused, or its ceiling has no room for a caller of so many permits.
 func (a *Asker) holdBack(l *Line, d time.Duration, permits int, paused bool) {
 	if l.hold != nil {
 		return // an earlier caller was told

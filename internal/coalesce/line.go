@@ -101,8 +101,9 @@ func (l *Line) fits(others, n int) bool {
 	return l.isCommon() || held == 0 || l.share == 0 && held < mostAsked || held+n <= l.share
 }
 
-// makeReady, under mu, has a line served if there is anybody to serve. What holds it
-// back is for the first caller, and for those behind that ask for no less.
+// makeReady, under mu, has a line served if there is anybody to serve. What
+// holds it back is for the first caller, and for those behind that ask for no
+// less.
 func (a *Asker) makeReady(l *Line) {
 	if len(l.waiting) == 0 || !l.paused && l.waiting[0].N < l.noRoomFor {
 		a.letGo(l)

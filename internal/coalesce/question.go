@@ -191,8 +191,8 @@ func (q *question) answered(answers []engine.Answer, asked time.Time) {
 	q.putBack(left, nil)
 }
 
-// isNotReplicated reports whether an answer waited for replicas for as long as one may:
-// that tells nothing of the way.
+// isNotReplicated reports whether an answer waited for replicas for as long as
+// one may: that tells nothing of the way.
 func isNotReplicated(a engine.Answer) bool { return errors.Is(a.Err, engine.ErrNotReplicated) }
 
 // learn remembers what an answer tells: that the engine is there, how many

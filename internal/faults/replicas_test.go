@@ -92,8 +92,8 @@ func TestStatusOfAFlowWaitsForNoReplica(t *testing.T) {
 	}
 }
 
-// Callers of several limiters ask again and again. What is granted to them comes back
-// from the middle of the queue.
+// Callers of several limiters ask again and again. What is granted to them
+// comes back from the middle of the queue.
 func TestNobodyMakesAQueueLongerWhileTooFewReplicasAreThere(t *testing.T) {
 	t.Parallel()
 	primary, replica := redistest.Pair(t)

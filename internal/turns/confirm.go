@@ -40,9 +40,9 @@ func (l *Sleepers) isFresh(s *Sleeper, at time.Time) bool {
 	return l.Within == 0 || !s.asked.Before(oldest) || !l.newest.Before(oldest)
 }
 
-// confirm, under mu, says until when a caller sleeps whose turn is to come, and what
-// wakes it sooner. Unless its news will be new enough then, it begins a look, or waits
-// for one that is on its way.
+// confirm, under mu, says until when a caller sleeps whose turn is to come, and
+// what wakes it sooner. Unless its news will be new enough then, it begins a
+// look, or waits for one that is on its way.
 func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, changed <-chan struct{}) {
 	switch at := l.looksAt(s, due, now); {
 	case now.Before(at) && l.tooLate(s.excess) && l.Within > 0:
@@ -55,9 +55,10 @@ func (l *Sleepers) confirm(s *Sleeper, due, now time.Time) (until time.Time, cha
 	return nextOf(now, l.looksLast(s, due), due), l.untilNews()
 }
 
-// looksAt, under mu, is when a caller looks whose turn is due then, and due if it need
-// not. If it may turn out by then that its turn was missed, it looks at once, unless a
-// look has just begun. A look that failed is soon followed by another.
+// looksAt, under mu, is when a caller looks whose turn is due then, and due if
+// it need not. If it may turn out by then that its turn was missed, it looks at
+// once, unless a look has just begun. A look that failed is soon followed by
+// another.
 func (l *Sleepers) looksAt(s *Sleeper, due, now time.Time) time.Time {
 	if l.Within == 0 {
 		return due
@@ -76,8 +77,8 @@ func (l *Sleepers) looksAt(s *Sleeper, due, now time.Time) time.Time {
 	return at
 }
 
-// looksLast, under mu, is when a look begins at the latest. The turn may come sooner
-// by its excess.
+// looksLast, under mu, is when a look begins at the latest. The turn may come
+// sooner by its excess.
 func (l *Sleepers) looksLast(s *Sleeper, due time.Time) time.Time {
 	return due.Add(-l.lead() - min(s.excess, l.Within/8))
 }
@@ -128,8 +129,9 @@ func (l *Sleepers) holds(s *Sleeper) time.Time {
 	return later(l.holdsFrom(l.lastLook.began, s), l.lastLook.prolonged)
 }
 
-// holdsFrom is until when a look holds a caller that has its time from a moment on. If
-// turns can be missed, half of MaxLateness is left for callers that woke late.
+// holdsFrom is until when a look holds a caller that has its time from a moment
+// on. If turns can be missed, half of MaxLateness is left for callers that woke
+// late.
 func (l *Sleepers) holdsFrom(from time.Time, s *Sleeper) time.Time {
 	until := from.Add(l.lead() - l.leeway()) // so that no caller waits whose look began in time
 	if l.MaxLateness > 0 {

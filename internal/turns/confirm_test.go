@@ -75,8 +75,9 @@ func TestAProcessThatStoodStillHearsBeforeItGoes(t *testing.T) {
 	}
 }
 
-// The process stands still when the caller is to look, so the look goes late. Its answer
-// comes at once, but is not read: the process stands still again, past the slot at 10 s.
+// The process stands still when the caller is to look, so the look goes late.
+// Its answer comes at once, but is not read: the process stands still again,
+// past the slot at 10 s.
 func TestTheAnswerToALateLookIsRead(t *testing.T) {
 	for name, test := range map[string]struct{ lateness, goes, read time.Duration }{
 		"no guard":              {0, 9780, 10045},
@@ -309,8 +310,8 @@ func TestATurnThatIsToldBetterIsHeldByAPause(t *testing.T) {
 	})
 }
 
-// Redis refuses the look of one caller, and answers again long before the turn of the
-// next one.
+// Redis refuses the look of one caller, and answers again long before the turn
+// of the next one.
 func TestALookThatFailedSparesNoOther(t *testing.T) {
 	inBubble(t, 700*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		out := callers(t.Context(), l, 4, forever)
@@ -336,8 +337,8 @@ func TestOneLookIsEnoughForTurnsBehindOneAnother(t *testing.T) {
 	})
 }
 
-// News put off a turn whose caller insists on them after a pause. When it comes, Redis
-// is silent again, but not for long.
+// News put off a turn whose caller insists on them after a pause. When it
+// comes, Redis is silent again, but not for long.
 func TestACallerInsistsAnewOnceItsTurnIsPutOff(t *testing.T) {
 	inBubble(t, 10*second, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		out := callers(t.Context(), l, 2, forever)

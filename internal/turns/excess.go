@@ -9,8 +9,9 @@ type recent struct {
 	quickest time.Duration // 0 without any
 }
 
-// learn takes in what an answer took. One that granted nothing need not have waited for
-// replicas, so it does not make others look late. But it tells that answers take longer.
+// learn takes in what an answer took. One that granted nothing need not have
+// waited for replicas, so it does not make others look late. But it tells that
+// answers take longer.
 func (r *recent) learn(took time.Duration, granted bool) {
 	if took = max(1, took); took < r.quickest && !granted {
 		return
@@ -32,10 +33,10 @@ func (l *Sleepers) Answered(took time.Duration, granted bool) {
 	l.recent.learn(took, granted)
 }
 
-// excess, under mu, is how much longer an answer took than the quickest recent ones.
-// The excess counts as lateness: the turn may have come while the answer was on its
-// way. What every answer takes does not count, since a guard is there for delays
-// that differ.
+// excess, under mu, is how much longer an answer took than the quickest recent
+// ones. The excess counts as lateness: the turn may have come while the answer
+// was on its way. What every answer takes does not count, since a guard is
+// there for delays that differ.
 func (l *Sleepers) excess(took time.Duration) time.Duration {
 	if l.recent.quickest == 0 {
 		return 0

@@ -10,9 +10,10 @@ import (
 // Hear takes in the news of an answer.
 //
 // Every answer estimates when a slot comes. The estimate is too late by at most
-// what the answer took. So one that took longer is not kept, for a while, unless it
-// tells later slots than that explains. If slots come at other moments of the server's
-// clock, only the newest estimate is right, and sleepers have to hear of it.
+// what the answer took. So one that took longer is not kept, for a while,
+// unless it tells later slots than that explains. If slots come at other
+// moments of the server's clock, only the newest estimate is right, and
+// sleepers have to hear of it.
 func (l *Sleepers) Hear(n *engine.News) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,8 +51,8 @@ func (l *Sleepers) Hear(n *engine.News) {
 // took is for how long an answer was on its way.
 func took(n *engine.News) time.Duration { return n.Arrived.Sub(n.Asked) }
 
-// hasMoved reports whether slots come at another moment of the server's clock by n than by
-// old, or that clock has stood still in between.
+// hasMoved reports whether slots come at another moment of the server's clock
+// by n than by old, or that clock has stood still in between.
 func hasMoved(old, n *engine.News) bool {
 	at := beyond(old, n)
 	return microseconds(n.Comes(at)-old.Comes(at)).Abs() > rounded ||

@@ -93,9 +93,10 @@ func (l *Sleepers) Stale() bool {
 	return time.Since(later(l.newest, l.held().at)) > l.Within
 }
 
-// settleHold, under mu, holds for as long as the queue stands still: the server said so
-// after the question went, and before the answer came. If its clock gains on this one,
-// a pause is over a little sooner than an older answer told. Then the newest is right.
+// settleHold, under mu, holds for as long as the queue stands still: the server
+// said so after the question went, and before the answer came. If its clock
+// gains on this one, a pause is over a little sooner than an older answer told.
+// Then the newest is right.
 func (l *Sleepers) settleHold(n *engine.News, known bool) {
 	held, ends, latest := l.held(), n.Asked.Add(n.Stands), n.Arrived.Add(n.Stands)
 	switch sooner := held.until.Sub(latest); {

@@ -90,9 +90,10 @@ func (l *Sleepers) isOvertaken(s *Sleeper) bool {
 		slices.ContainsFunc(n.Slow, engine.Stretch.IsSlow)
 }
 
-// anEarlierMissed, under mu, reports whether a caller that called before, for as many
-// permits, has missed its turn and has not woken yet. Then that caller gets the turn of
-// r. On one clock the first slot is missed first, so a crowd need not be looked through.
+// anEarlierMissed, under mu, reports whether a caller that called before, for
+// as many permits, has missed its turn and has not woken yet. Then that caller
+// gets the turn of r. On one clock the first slot is missed first, so a crowd
+// need not be looked through.
 func (l *Sleepers) anEarlierMissed(r *coalesce.Request, now time.Time) bool {
 	for _, s := range l.sleepers {
 		if !s.matches(r) {

@@ -121,8 +121,8 @@ func TestATurnAtTheEndOfAPauseIsNotMissed(t *testing.T) {
 	})
 }
 
-// The server's clock was set back, which only the answer tells that grants the turn. It
-// took long, so it tells little of other turns.
+// The server's clock was set back, which only the answer tells that grants the
+// turn. It took long, so it tells little of other turns.
 func TestATurnDoesNotGoByNewsFromBeforeItsOwnLateAnswer(t *testing.T) {
 	for _, overtakes := range []bool{false, true} { // a look overtakes the question
 		inBubble(t, 1200*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
@@ -204,8 +204,9 @@ func TestCallersKeepTheirOrderWhoMissTurnsTwice(t *testing.T) {
 	})
 }
 
-// Whoever is granted a turn at once comes behind a caller that has slept past its own
-// and has not woken yet, though it be on the clock of another server that is behind.
+// Whoever is granted a turn at once comes behind a caller that has slept past
+// its own and has not woken yet, though it be on the clock of another server
+// that is behind.
 func TestWhoHasNotWokenYetGoesBeforeThoseThatCallLater(t *testing.T) {
 	for _, happens := range []func(*queue){
 		func(*queue) {},
@@ -264,8 +265,8 @@ func TestALookThatTookLongDoesNotHideThatTurnsPassed(t *testing.T) {
 	})
 }
 
-// vague has one caller who knows only after 3 s that its turn comes after one, or up
-// to three later.
+// vague has one caller who knows only after 3 s that its turn comes after one,
+// or up to three later.
 func vague(t *testing.T) (*queue, *Sleepers, <-chan went) {
 	q := newQueue(second)
 	q.nowTakes(2 * time.Millisecond)

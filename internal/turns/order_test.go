@@ -30,8 +30,8 @@ func asleepAt(seconds, deadlines []int) (*Sleepers, []*Sleeper) {
 	return l, callers
 }
 
-// An older caller, whose own answer told of the reset, takes a turn of the queue that
-// follows. Then that is lost as well.
+// An older caller, whose own answer told of the reset, takes a turn of the
+// queue that follows. Then that is lost as well.
 func TestATurnIsVoidByWhenItWasGranted(t *testing.T) {
 	inBubble(t, second, 0, func(t *testing.T, _ *queue, l *Sleepers) {
 		start := time.Now()

@@ -77,8 +77,8 @@ func TestAPauseOfAFlowPutsOffReservationsOfBefore(t *testing.T) {
 	})
 }
 
-// It was due at once. Its caller begins to wait when the news are old, and others have
-// paused the queue.
+// It was due at once. Its caller begins to wait when the news are old, and
+// others have paused the queue.
 func TestAReservationThatWasDueIsNotTakenOnOldNews(t *testing.T) {
 	inBubble(t, 100*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		start, r := time.Now(), asksNow(t, l, 0)

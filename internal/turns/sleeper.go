@@ -53,8 +53,8 @@ func (s *Sleeper) accept() {
 	}
 }
 
-// keepAccepting is for a turn that was accepted, and is told better: nothing has put it
-// off.
+// keepAccepting is for a turn that was accepted, and is told better: nothing
+// has put it off.
 func (s *Sleeper) keepAccepting(due time.Time) {
 	if s.accepts(s.due) && !s.accepts(due) {
 		s.latest = due

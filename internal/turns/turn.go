@@ -32,11 +32,11 @@ func (l *Sleepers) newTurn(r *coalesce.Reply) turn {
 	}
 }
 
-// reckon, under mu, takes in what the news tell of a turn. If its slot comes at the same
-// moment of the server's clock, that moment is when both say so, or when the news say
-// if that is later by more than they were late. Else something has put it off, or a clock
-// was set. No turn comes sooner than was told, even if the server's clock leaps
-// ahead or the queue has lost a pause.
+// reckon, under mu, takes in what the news tell of a turn. If its slot comes at
+// the same moment of the server's clock, that moment is when both say so, or
+// when the news say if that is later by more than they were late. Else
+// something has put it off, or a clock was set. No turn comes sooner than was
+// told, even if the server's clock leaps ahead or the queue has lost a pause.
 func (l *Sleepers) reckon(s *Sleeper) {
 	n := l.newsOf(s)
 	if n == nil || l.Within == 0 {

@@ -26,8 +26,8 @@ func TestAVagueAnswerThatIsConfirmedLetsNoTurnBeMissed(t *testing.T) {
 	})
 }
 
-// The clock of the server gains a little on that of the process. One caller looks, and
-// the other is due soon after it.
+// The clock of the server gains a little on that of the process. One caller
+// looks, and the other is due soon after it.
 func TestTurnsComeSoonerByWhatClocksRunApart(t *testing.T) {
 	inBubble(t, 20*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		q.last = time.Hour
@@ -115,8 +115,8 @@ func TestATurnComesLaterIfAClockWasSetBackByLittle(t *testing.T) {
 	})
 }
 
-// The same by little for a caller that waits for long, and the moment of its slot on that
-// clock is another one.
+// The same by little for a caller that waits for long, and the moment of its
+// slot on that clock is another one.
 func TestATurnComesLaterIfAClockWasSetBackAfterALongWait(t *testing.T) {
 	inBubble(t, time.Hour, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		out := callers(t.Context(), l, 2, forever)
@@ -130,8 +130,8 @@ func TestATurnComesLaterIfAClockWasSetBackAfterALongWait(t *testing.T) {
 	})
 }
 
-// A pause that is known becomes longer by less than answers take, and a look comes when it
-// is over.
+// A pause that is known becomes longer by less than answers take, and a look
+// comes when it is over.
 func TestAPauseThatBecameLongerByLittlePutsATurnOff(t *testing.T) {
 	inBubble(t, 5*second, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		q.nowTakes(200 * time.Millisecond)
@@ -169,8 +169,8 @@ func TestASlotOfASlowClockPassedLongerAgo(t *testing.T) {
 	assert.Zero(t, n.Passed(1010))
 }
 
-// The queue's clock was slow until a second after the slot. When the process goes on,
-// the clock is slow no more, and does not tell for how long it was.
+// The queue's clock was slow until a second after the slot. When the process
+// goes on, the clock is slow no more, and does not tell for how long it was.
 func TestASlowClockThatIsOverHidesNoMissedTurn(t *testing.T) {
 	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, _ *queue, l *Sleepers) {
 		start := time.Now()
@@ -248,8 +248,8 @@ func TestAnAnswerThatManyHaveInCommonIsOneAnswer(t *testing.T) {
 	})
 }
 
-// The server's clock stands still for a while, as that of a machine does that is moved.
-// What tells of it takes longer than the answer before it.
+// The server's clock stands still for a while, as that of a machine does that
+// is moved. What tells of it takes longer than the answer before it.
 func TestATurnComesLaterIfTheServerStoodStill(t *testing.T) {
 	inBubble(t, 1100*time.Millisecond, 0, func(t *testing.T, q *queue, l *Sleepers) {
 		out := callers(t.Context(), l, 2, forever)
@@ -288,8 +288,8 @@ func TestAVaguelyToldTurnIsLookedForBeforeItCanCome(t *testing.T) {
 	})
 }
 
-// Other news came shortly before the answer, to a question that was asked later. They
-// may be of before the turn was granted.
+// Other news came shortly before the answer, to a question that was asked
+// later. They may be of before the turn was granted.
 func TestAVaguelyToldTurnIsLookedForAfterItsAnswer(t *testing.T) {
 	inBubble(t, 4*second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		start := time.Now()
@@ -304,8 +304,8 @@ func TestAVaguelyToldTurnIsLookedForAfterItsAnswer(t *testing.T) {
 	})
 }
 
-// The question was on its way for as long as the answer. The look tells that the turn
-// comes before it was told to, but after its answer.
+// The question was on its way for as long as the answer. The look tells that
+// the turn comes before it was told to, but after its answer.
 func TestALookForAVaguelyToldTurnWakesItsCaller(t *testing.T) {
 	inBubble(t, second, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		start := time.Now()
@@ -337,8 +337,8 @@ func TestLooksForVaguelyToldTurnsAreFew(t *testing.T) {
 	})
 }
 
-// A look has just begun when an answer tells a turn vaguely. So there is no other, but
-// the answer of somebody else tells it better.
+// A look has just begun when an answer tells a turn vaguely. So there is no
+// other, but the answer of somebody else tells it better.
 func TestAVaguelyToldTurnIsToldByTheNewsOfOthers(t *testing.T) {
 	inBubble(t, 20*time.Millisecond, 25*time.Millisecond, func(t *testing.T, q *queue, l *Sleepers) {
 		q.nowTakes(2 * time.Millisecond)

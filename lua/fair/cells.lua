@@ -71,9 +71,10 @@ permits_in = function(length)
   return permits, length
 end
 
--- Cuts rows into pieces that are short enough to count whole, as each cell will from
--- now on. If there is room for a few only, what shares a 64th of the queue is one cell,
--- as in compact.lua. What has left is no row: it need not obey these windows.
+-- Cuts rows into pieces that are short enough to count whole, as each cell will
+-- from now on. If there is room for a few only, what shares a 64th of the queue
+-- is one cell, as in compact.lua. What has left is no row: it need not obey
+-- these windows.
 local function cut_rows()
   if coarse > now or last + counts_for() <= now then return end
   local slots, totals, exact = read_cells()

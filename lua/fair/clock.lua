@@ -109,8 +109,9 @@ is_ahead = function(slot)
   return slot > now or rest > 0 and slot == now
 end
 
--- By how much sooner labels come than by other stretches and a wait for one label, up to
--- that one. Where one of the clocks turns the difference is most.
+-- By how much sooner labels up to a given one come than another clock tells, at
+-- most. That clock has other stretches, and a wait for the given label. The
+-- difference is most where one of the two clocks turns.
 local function sooner_than(others, label, wait)
   local most, due = 0, wait - moment_of(label, others)
   local function look(at) most = math.max(most, due + moment_of(at, others) - (moment_of(at) - server - offset)) end
@@ -134,11 +135,12 @@ end
 -- What a limiter is told of the queue as a whole, behind '<generation> <epoch>
 -- <sequence> <clock> <newest slot>' as the state has them: '<clock> <rest>
 -- <reset's end> <lost> <differs> <server> <ends> <obeys> <stretches>', with the
--- clock as it is now. The rest is negative if the clock is late. The reset's end is
--- until when a reset is remembered, 0 if there was none. Lost is 1 if turns had been
--- lost. Differs is 1 if the caller before had other windows, unless other quotas
--- are stored now. Server is the server's time. Ends is up to when the queue lives
--- at least, 0 if the caller's windows tell. Obeys is 1 if it goes by these.
+-- clock as it is now. The rest is negative if the clock is late. The reset's
+-- end is until when a reset is remembered, 0 if there was none. Lost is 1 if
+-- turns had been lost. Differs is 1 if the caller before had other windows,
+-- unless other quotas are stored now. Server is the server's time. Ends is up
+-- to when the queue lives at least, 0 if the caller's windows tell. Obeys is 1
+-- if it goes by these.
 news = function()
   local remembered, differs_now = reset_end > server and reset_end or 0, differs and not changed_text
   return format('%s%16d %16d %16d %d %d %d %d %d %d %d %d %s', name, sequence, clock, last, now, rest - late,

@@ -19,8 +19,8 @@ local function counted_from(slot)
   return sequence - (totals[cell_from(slots, slot) - 1] or base)
 end
 
--- How many of a unit are missing that the caller knows of. Where nobody knows how many, as many are missing there as
--- any window holds.
+-- How many of a unit are missing that the caller knows of. Where nobody knows
+-- how many, as many are missing there as any window holds.
 local function missing_of(l, change)
   local most, longest = 0, 0
   for _, windows_then in ipairs(change) do

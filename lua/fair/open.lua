@@ -33,7 +33,8 @@ else
   end
 end
 
--- Turns of others may not obey the windows that the caller's imply: see windows.lua.
+-- Turns of others may not obey the windows that the caller's imply: see
+-- windows.lua.
 if coarse > now and sub(argv[3], -1) ~= '-' then unusual = true end
 
 if not unusual and now - clock >= SILENCE then

@@ -21,7 +21,8 @@ local function go_by(others)
   if full + longest > now then
     known, oldest = 0, oldest + math.min(cell_from(read_cells(), full) - 1, closed - oldest)
   end
-  -- It stands at the oldest slot from now on, as many as any window holds, whoever asks next.
+  -- It stands at the oldest slot from now on, as many as any window holds,
+  -- whoever asks next.
   if windows[1].length > known and (known == 0 or not is_ahead(read_cells()[1])) then
     base = math.min(base, math.max(0, sequence - MOST_PERMITS))
   end

@@ -69,7 +69,8 @@ local function give_back(slot, permits)
   local i = cell_from(slots, slot)
   if was_forgotten(i, slot) then return end
   if slots[i] then i = take_apart(i, slot) end
-  -- Where a row was cut, some of them may stand in the next cell: no more than those.
+  -- Where a row was cut, some of them may stand in the next cell: no more than
+  -- those.
   local upto, there = i, counts[i] or 0
   while there < permits and counts[upto + 1] do
     upto = upto + 1

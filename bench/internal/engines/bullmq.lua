@@ -1,4 +1,5 @@
--- Deals jobs to the groups of a BullMQ Pro queue, as its documentation describes it.
+-- Deals jobs to the groups of a BullMQ Pro queue, as its documentation
+-- describes it.
 -- KEYS[1] -> counters: jobs and end of the time of the queue's limit, and of each group's;
 --            each group's jobs that wait, and those that were dealt and not yet taken
 -- KEYS[2] -> the groups that have jobs, in the order of their next turn
