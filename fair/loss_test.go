@@ -71,6 +71,8 @@ func TestLosses(t *testing.T) {
 		{"turns of a wider quota, which a limiter knows that took none of them", "stored 1/1s", "a takes 1, b sets 10/1s, " +
 			"at 3s, b takes 50, a {pauses 1ms|settles 0 1 calls=0}, stored 1/1s, lost, at 3010ms, a asks, " +
 			"b holds 49 in >39s"},
+		{"turns of quotas that were forgotten", "stored", "a sets 1/1s, a takes 10, a forgets, lost, {quota,|} " +
+			"{a looks|a pauses 1s}, a sets 1/10s, a holds 1 in >=10s, a holds 9 in >=90s"},
 		{"what was observed", "stored", "stored 10/1m; tokens 100/1m, a observes 3, a observes 30 tokens, at 1s, lost, " +
 			"a available <=3, a tokens <=30 0"},
 		{"news of a clock that was set back are no older", "2/1s", "moves, a takes 1, a waited 250ms, " +

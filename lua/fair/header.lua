@@ -108,7 +108,7 @@ if not fresh then
   end
 else
   if head == '' then -- any windows that are over at once will do
-    head = 'fair5 1/1/1 --------\n'
+    head = 'fair5 1/1/1 ........\n'
     p, size = #head, #head + 191 + 22
   end
   name, windows = sub(argv[3], 1, 8) .. ' ', windows_of(head)
