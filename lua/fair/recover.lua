@@ -41,15 +41,18 @@
 -- until then. One that runs on a server which has just taken over goes on from
 -- the label that it has shown.
 local function restore_clock(shown, label, wait, stands, told)
-  local due = moment_of(label) - wait - server -- the offset with which it comes then
-  local sooner = sooner_than(told, label, wait)
   if fresh then
-    clock, offset = shown, due
+    clock, offset = shown, moment_of(label) - wait - server
   elseif took_over and shown > now then
-    clock, offset = shown, math.min(moment_of(shown) - server, due)
-  elseif sooner > 2 then -- they are rounded
-    local stood = rest > 0 or stands > 0 and clock <= shown -- then no turn of this label has gone
-    clock, offset = math.max(stood and clock or clock + 1, shown), offset - sooner
+    clock, offset = shown, moment_of(shown) - server
+    read_clock()
+    offset = offset - sooner_than(told, label, wait)
+  else
+    local sooner = sooner_than(told, label, wait)
+    if sooner > 2 then -- they are rounded
+      local stood = rest > 0 or stands > 0 and clock <= shown -- then no turn of this label has gone
+      clock, offset = math.max(stood and clock or clock + 1, shown), offset - sooner
+    end
   end
   read_clock()
   forget_slow()
