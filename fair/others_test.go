@@ -129,3 +129,14 @@ func TestTurnsOfOthers(t *testing.T) {
 			"b takes 1 after 4s, b takes 1 after 4s, at 1h, b takes 3, b owns"},
 	})
 }
+
+func TestWhoeverHasNoQuotasHasNoOtherOnes(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		f, _ := w.stored(t)
+		pause(t, f, time.Second)
+		other := f.joinsAs(t, quotas(t, "1/1s"))
+		news := hears(other)
+		queued(t, other, 1, 1)
+		require.False(t, (*news)[0].Differs)
+	})
+}

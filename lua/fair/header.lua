@@ -5,7 +5,7 @@
 --          is none); windows; own (its place), moment (when it was written: the
 --          server's time and the offset); slow, paced, reset_end, full,
 --          in_use, epochs, as noted; rest, late, healed, differs, changed_text;
---          damaged, number, windows_of, read_stretches, as_arguments, span_of, counts_for
+--          damaged, number, is_nobodys, windows_of, read_stretches, as_arguments, span_of, counts_for
 --
 -- Notes stand behind the ring while there are any:
 --
@@ -86,6 +86,10 @@ local function read_header()
   if closed < oldest or closed - oldest > CELLS or oldest >= CELLS or base > sequence then damaged() end
   windows = windows_of(word)
 end
+
+-- Whether a caller without windows has begun the queue: then its windows are
+-- nobody's, and no turn was granted on them.
+local function is_nobodys() return match(head, '%S+\n$') == '........\n' end
 
 if not fresh then
   read_header()

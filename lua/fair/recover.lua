@@ -87,7 +87,7 @@ end
 local function by_the_callers_quotas(under, from, upto)
   if not text_changes() and under == '-' and not (slow[1] and ARGV[1] ~= '') then return end
   local words = under == '-' and asked_words() or under
-  if not fresh then words = joined(word_of('', windows), words) end
+  if not fresh and not is_nobodys() then words = joined(word_of('', windows), words) end
   add_stretch(words, from, upto, sequence)
   pace_stretches()
   slowed = true

@@ -68,11 +68,11 @@ obeys = ARGV[1] ~= ''
 if not obeys then
   as_arguments(unpack(argv, first))
 elseif ARGV[1] ~= head or coarse > now and sub(ARGV[3], -1) ~= '-' then
-  local old_size, old, old_head = size, windows, head
+  local old_size, old, old_head, had_windows = size, windows, head, not is_nobodys()
   local old_words = match(head, '^fair5 (%S*) ')
   local words, stored, all = match(ARGV[1], ' (%S+) '), sub(ARGV[1], -9, -2), match(ARGV[3], '%S+$')
   if all == '-' then all = words end
-  differs = old_words ~= words and old_words ~= all
+  differs = had_windows and old_words ~= words and old_words ~= all
   if differs and last + counts_for() > now or coarse > now then words = all end
   changed_text = text_changes()
   must = must or changed_text and last > now -- the turns that are held get a stretch
@@ -80,15 +80,15 @@ elseif ARGV[1] ~= head or coarse > now and sub(ARGV[3], -1) ~= '-' then
   head = format('fair5 %s %s\n', words, stored)
   p, size = #head, #head + 191 + 22 * #windows
   if head ~= ARGV[1] then replace_arguments() end
-  if changed_text then
+  if changed_text and had_windows then
     local words_then = { word_of('', old) }
     for i, change in ipairs(units_change) do words_then[i + 1] = word_of(change.unit, change[1]) end
     words_then = table.concat(words_then, ';')
     if words_then ~= asked_words() and (units_change[1] or not slowed) then
       add_stretch(words_then, last, last, sequence)
     end
-    pace_stretches()
   end
+  if changed_text then pace_stretches() end
   if differs and not changed_text then
     if in_use == '-' then note_in_use(old_words) end
     note_in_use(match(ARGV[1], ' (%S+) '))
