@@ -42,9 +42,10 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // Redis fails if a question ends in an error that is not the caller's own, or if
 // there is no answer after a second. Such errors are [ErrUnreachable],
 // [ErrOutcomeUnknown], [ErrState], and those of Redis, such as READONLY, OOM or
-// NOPERM. The caller's own are the end of its ctx, a [*RefusedError],
-// [ErrExceedsQuota], [ErrInvalidPermits], [ErrTooManyQueued] and [ErrMissed].
-// [ErrFull] and [ErrNoQuota] are no failures, because Redis answered.
+// NOPERM. The caller's own are the end of its ctx or of its [WithMaxWait], a
+// [*RefusedError], [ErrExceedsQuota], [ErrInvalidPermits], [ErrTooManyQueued]
+// and [ErrMissed]. [ErrFull] and [ErrNoQuota] are no failures, because Redis
+// answered.
 //
 // After a failure all callers go to f at once: those that wait for an answer,
 // and those that come later. Turns that were granted before stay. At most once a
@@ -172,7 +173,10 @@ func bothFailed(err, why error) error {
 // failed tells errors of Redis and of the way there from the caller's own.
 func failed(err error) bool {
 	var refused *RefusedError
-	own := []error{ErrExceedsQuota, ErrInvalidPermits, ErrTooManyQueued, ErrFull, ErrMissed, ErrNoQuota, ErrUnknownUnit}
+	own := []error{
+		ErrExceedsQuota, ErrInvalidPermits, ErrTooManyQueued, ErrFull, ErrMissed, ErrNoQuota, ErrUnknownUnit,
+		coalesce.ErrMaxWait,
+	}
 	is := func(own error) bool { return errors.Is(err, own) }
 	return err != nil && !errors.As(err, &refused) && !slices.ContainsFunc(own, is)
 }

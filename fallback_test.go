@@ -420,3 +420,17 @@ func TestAStatusOfAFlowIsNoAffairOfTheFallback(t *testing.T) {
 		require.NoError(t, err)
 	})
 }
+
+// A question that is under way for longer than MaxWait is none that failed.
+func TestTheEndOfMaxWaitIsNoReasonForTheFallback(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		client := redis.NewClient(rdb.Options())
+		defer func() { assert.NoError(t, client.Close()) }()
+		q := flow(t, client, "a", 1, fairlimit.WithMaxWait(100*time.Millisecond),
+			fairlimit.WithFallback(fairlimit.FailOpen))
+		require.NoError(t, q.Wait(t.Context())) // the script is there
+		client.AddHook(late{by: 150 * time.Millisecond})
+		require.ErrorIs(t, q.Wait(t.Context()), fairlimit.ErrOutcomeUnknown)
+		time.Sleep(time.Second) // what it was granted goes back
+	})
+}

@@ -56,7 +56,7 @@ func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (
 		err = l.waitOut(w)
 	}
 	if err != nil {
-		return nil, err
+		return nil, w.consumed(err)
 	}
 	return &w.turn, nil
 }
@@ -177,9 +177,19 @@ func limit(r *coalesce.Request) string {
 func (l *limiter) reserve(w *wait) error {
 	err := l.askFirst(w)
 	if err == nil && !w.Reply.Granted {
-		return w.refused()
+		return w.consumed(w.refused())
 	}
 	return err
+}
+
+// consumed is the error of a call, but no refusal if an answer was lost before: a
+// refusal says that nothing was consumed.
+func (w *wait) consumed(err error) error {
+	if _, ok := err.(*RefusedError); !ok || !w.Lost {
+		return err
+	}
+	return fmt.Errorf("%w: an answer was lost, and the call was sent again: %v: %w",
+		ErrOutcomeUnknown, err, context.DeadlineExceeded)
 }
 
 // takeNow takes a turn that is due at once, or none, which is nil. A turn that was

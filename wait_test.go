@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"testing"
@@ -113,6 +114,57 @@ func TestWhoeverHasNoAnswerWithinMaxWaitIsNotRefused(t *testing.T) {
 		synctest.Wait()
 		assert.Len(t, e.givenBack(), 1)
 	})
+}
+
+// losesNext has the next answer lost.
+type losesNext struct {
+	commands
+	armed bool
+}
+
+func (l *losesNext) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		err := next(ctx, cmd)
+		if l.armed {
+			l.armed, err = false, io.EOF
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// The lost answer had granted the only turn. The call is sent again, and refused.
+func TestWhoeverIsRefusedAfterALostAnswerMayHoldPermits(t *testing.T) {
+	for what, ask := range map[string]func(context.Context, *fairlimit.Queue) error{
+		"Wait": func(ctx context.Context, q *fairlimit.Queue) error {
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			return q.Wait(ctx)
+		},
+		"ReserveN": func(ctx context.Context, q *fairlimit.Queue) error {
+			_, err := q.ReserveN(ctx, 1)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				client := redis.NewClient(rdb.Options())
+				defer func() { assert.NoError(t, client.Close()) }()
+				q := queueOf(t, client, "q", fairlimit.Every(time.Hour), fairlimit.WithRetry(),
+					fairlimit.WithMaxWait(time.Minute))
+				require.NoError(t, q.Wait(t.Context())) // the script is there
+				require.NoError(t, q.Reset(t.Context()))
+				client.AddHook(&losesNext{armed: true})
+				err := ask(t.Context(), q)
+				require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.NotErrorAs(t, err, new(*fairlimit.RefusedError))
+				s, err := q.Status(t.Context())
+				require.NoError(t, err)
+				require.Zero(t, s.Available)
+			})
+		})
+	}
 }
 
 func TestATurnThatIsDueAtOnceIsTakenOnNewNewsOnly(t *testing.T) {

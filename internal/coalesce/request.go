@@ -31,6 +31,7 @@ type Request struct {
 
 	Call  uint64 // numbers the calls in their order; the Asker sets it
 	Reply Reply  // the newest answer, once Ask has returned nil
+	Lost  bool   // an earlier answer was lost, so its outcome is unknown; read it as Reply
 
 	line    *Line           // Line, or the common one
 	ctx     context.Context // of the question: Ctx, or what bounds the wait in line
@@ -39,7 +40,6 @@ type Request struct {
 	told    chan struct{} // holds one, so that the server never waits for a caller
 	failure error         // why its question failed, once it is told
 	asks    *engine.Flow  // what the question says of its flow
-	lost    bool          // an earlier question for it has an unknown outcome
 }
 
 // Rest is the longest wait that the request accepts as of a moment, without its
@@ -132,7 +132,7 @@ func (a *Asker) enter(ctx context.Context, r *Request) {
 	if r.told, _ = a.signals.Get().(chan struct{}); r.told == nil {
 		r.told = make(chan struct{}, 1)
 	}
-	r.ctx, r.line, r.asks, r.lost = ctx, cmp.Or(r.Line, &a.common), nil, false
+	r.ctx, r.line, r.asks = ctx, cmp.Or(r.Line, &a.common), nil
 	r.state.Store(lined)
 }
 
@@ -155,7 +155,7 @@ func (a *Asker) leaves(r *Request, evenAsked bool) bool {
 // that grants. If the question fails, the error matches what it failed by.
 func (a *Asker) leave(ctx context.Context, r *Request) error {
 	if a.leaves(r, false) {
-		return a.becauseAway(unsent(ctx, r.lost))
+		return a.becauseAway(unsent(ctx, r.Lost))
 	}
 	until := time.Now().Add(ReturnBound)
 	switch {
@@ -216,10 +216,10 @@ func (r *Request) staysInLine(failure error) bool {
 		r.tell(Reply{}, failure)
 		return false
 	case leaves:
-		r.tell(Reply{}, unsent(r.ctx, r.lost))
+		r.tell(Reply{}, unsent(r.ctx, r.Lost))
 		return false
 	}
-	r.lost = r.lost || errors.Is(failure, engine.ErrOutcomeUnknown)
+	r.Lost = r.Lost || errors.Is(failure, engine.ErrOutcomeUnknown)
 	return r.state.CompareAndSwap(asked, lined)
 }
 
