@@ -85,6 +85,9 @@ func TestFailovers(t *testing.T) {
 			"a sets 1/10s, kept long, a returns 3:, {a pauses 8s, a takes 1, at 18s, a looks, at 19s, back, a holds 2 in ~9s|" +
 			"at 17s, a pauses 8s, a takes 1, at 19s, back, a holds 2 in ~9s|" +
 			"a sets 1/12s, a takes 1, at 12s, a looks, at 13s, back, a holds 2 in >=10.99s}"},
+		{"no turn comes sooner than told, though the copy's clock has passed it", "stored", "a sets 1/1s, a takes 6, " +
+			"a sets 1/10s, kept long, a returns 3:, a pauses 18s, a takes 1, at 28s, a looks, at 29s, a holds 2 in ~9s, " +
+			"back, {|a looks, a pauses 2s,} a holds 2 in >=8.99s"},
 		{"no turn comes sooner than told, though the copy is slow where the lost clock was slower", "stored", "moves, " +
 			"a sets 1/1s, a takes 100, a sets 1/10s, kept long, a returns 3:, at 20s, a looks, at 30s, a looks, " +
 			"a sets 1/100ms, a takes 30, a sets 1/10s, a takes 3, at 31s, a looks, back, {|a looks, a pauses 100s,} " +

@@ -29,13 +29,13 @@ end
 
 -- The label that the clock has reached at a moment: the last one whose moment
 -- is not later.
-local function label_at(at)
-  for _, stretch in ipairs(slow) do
-    local ends = moment_of(stretch.upto)
+local function label_at(at, along)
+  for _, stretch in ipairs(along or slow) do
+    local ends = moment_of(stretch.upto, along)
     if at < ends then
       local label = stretch.upto - math.ceil((ends - at) * 1000000 / stretch.pace)
-      if moment_of(label) > at then return label - 1 end
-      if moment_of(label + 1) <= at then return label + 1 end
+      if moment_of(label, along) > at then return label - 1 end
+      if moment_of(label + 1, along) <= at then return label + 1 end
       return label
     end
   end
@@ -110,15 +110,17 @@ is_ahead = function(slot)
 end
 
 -- By how much sooner labels up to a given one come than another clock tells, at
--- most. That clock has other stretches, and a wait for the given label. The
--- difference is most where one of the two clocks turns.
-local function sooner_than(others, label, wait)
+-- most. That clock has other stretches, and a wait for the given label. It has shown
+-- a label, and has reached another by now. The difference is most where one of the
+-- two clocks turns.
+local function sooner_than(others, label, wait, shown)
   local most, due = 0, wait - moment_of(label, others)
+  local from = math.min(now, math.max(clock, shown, label_at(-due, others)))
   local function look(at) most = math.max(most, due + moment_of(at, others) - (moment_of(at) - server - offset)) end
-  look(now)
+  look(from)
   for _, each in ipairs({ slow, others }) do
     for _, stretch in ipairs(each) do
-      if stretch.upto > now and stretch.upto < label then look(stretch.upto) end
+      if stretch.upto > from and stretch.upto < label then look(stretch.upto) end
     end
   end
   if wait > 0 then look(label) end

@@ -46,9 +46,9 @@ local function restore_clock(shown, label, wait, stands, told)
   elseif took_over and shown > now then
     clock, offset = shown, moment_of(shown) - server
     read_clock()
-    offset = offset - sooner_than(told, label, wait)
+    offset = offset - sooner_than(told, label, wait, shown)
   else
-    local sooner = sooner_than(told, label, wait)
+    local sooner = sooner_than(told, label, wait, shown)
     if sooner > 2 then -- they are rounded
       local stood = rest > 0 or stands > 0 and clock <= shown -- then no turn of this label has gone
       clock, offset = math.max(stood and clock or clock + 1, shown), offset - sooner
@@ -166,7 +166,7 @@ local function recover()
   local is_told = known and (upto or forgotten) and seen <= (upto or sequence) -- of all that the caller knows
   local label, wait, told = math.max(newest, shown), comes - gone, read_stretches(slow_then)
   local is_newest = epoch == sub(name, 10, 17) and seen_clock + 0 <= clock
-  local waits = rest >= stands - 2 and sooner_than(told, label, wait) <= 2
+  local waits = rest >= stands - 2 and sooner_than(told, label, wait, shown) <= 2
   local lived_for = label_in(ends_in - gone) + 1 -- units may count for longer
   if is_told and (is_newest or waits) then
     if lived_for > ends + 2 then lives, must = math.max(lives, lived_for), true end -- they are rounded
