@@ -3,7 +3,7 @@
 --
 -- Takes    what header.lua leaves
 -- Leaves   moment_of, label_at, wait_for, label_in, read_clock, set_clock,
---          slow_until, forget_slow, slow_up_to, sooner_than, stand_still, is_ahead, stretches, news, settle
+--          slow_until, stretch_at, forget_slow, slow_up_to, sooner_than, stand_still, is_ahead, stretches, news, settle
 --
 -- Slots are labels on this clock: while it stands still nobody's slot changes,
 -- but all come later. Of two labels the later one never comes less than their
@@ -68,6 +68,14 @@ end
 local function slow_until(i)
   local stretch = slow[i or #slow]
   return stretch and stretch.upto or now
+end
+
+-- The stretch of a label on a clock, one of no windows if the clock is not slow.
+local function stretch_at(label, along)
+  for _, stretch in ipairs(along) do
+    if stretch.upto >= label then return stretch end
+  end
+  return { pace = 1000000, under = '' }
 end
 
 -- Forgets the stretches that are over.

@@ -4,7 +4,8 @@
 --
 -- Takes    what epochs.lua leaves, with slow and paced of header.lua, stretches
 --          and slow_until of clock.lua; asked_units: the words of the caller's units
--- Leaves   text_changes, each_unit, word_of, asked_words, add_stretch, pace_stretches
+-- Leaves   text_changes, each_unit, word_of, asked_words, joined, join_stretches, add_stretch,
+--          pace_stretches
 --
 -- A change of the quotas ends a stretch of the clock. It keeps the windows that
 -- its turns were granted on. So whatever quotas come later, its pace is what the
@@ -95,6 +96,7 @@ end
 
 -- The words of two stretches, each once. If they are many, wider ones.
 local function joined(one, two)
+  if one == '' then return two end
   local all = one
   for word in string.gmatch(two, '[^;]+') do
     if not string.find(format(';%s;', all), format(';%s;', word), 1, true) then all = format('%s;%s', all, word) end

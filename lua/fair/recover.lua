@@ -59,17 +59,21 @@ local function restore_clock(shown, label, wait, stands, told)
   if stands > rest + 2 then stand_still(stands) end -- a label that comes late enough need not wait for the clock
 end
 
--- Slows the clock as the state does or as the caller was told, whichever is slower
--- up to what it had shown, and behind that as the other one does. No label comes
--- sooner than by the clock of the state.
-local function slow_as_both(told, shown)
-  local had, moment_now = slow, moment_of(shown)
-  slow, paced = { unpack(told) }, 0 -- nobody knows which turns of both stand there
-  local is_slower = not had[1] or moment_of(shown) < moment_now
-  if not is_slower then slow = had end
-  for _, stretch in ipairs(is_slower and had or told) do
-    if stretch.upto > slow_until() then slow[#slow + 1] = stretch end
+-- Slows the clock as the state does and as the caller was told: each label as the
+-- slower one of both. No label comes sooner than by the clock of the state.
+local function slow_as_both(told)
+  local had, ends = slow, {}
+  for _, stretch in ipairs(had) do ends[#ends + 1] = stretch.upto end
+  for _, stretch in ipairs(told) do ends[#ends + 1] = stretch.upto end
+  table.sort(ends)
+  slow, paced = {}, 0 -- nobody knows which turns of both stand there
+  for i, upto in ipairs(ends) do
+    local one, other = stretch_at(upto, had), stretch_at(upto, told)
+    if upto ~= ends[i - 1] then
+      slow[#slow + 1] = { upto = upto, pace = math.max(one.pace, other.pace), under = joined(one.under, other.under) }
+    end
   end
+  join_stretches()
   if not fresh then offset = moment_of(now) + late - rest - server end
 end
 
@@ -173,7 +177,7 @@ local function recover()
     return counts_longer(newest, under)
   end
   if known or fresh then
-    slow_as_both(told, shown)
+    slow_as_both(told)
     local slowed_upto = math.min(newest, slow_until())
     restore_clock(shown, label, wait, stands, told)
     counts_longer(newest, under)
