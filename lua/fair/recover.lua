@@ -45,8 +45,6 @@ local function restore_clock(shown, label, wait, stands, told)
     clock, offset = shown, moment_of(label) - wait - server
   elseif took_over and shown > now then
     clock, offset = shown, moment_of(shown) - server
-    read_clock()
-    offset = offset - sooner_than(told, label, wait, shown)
   else
     local sooner = sooner_than(told, label, wait, shown)
     if sooner > 2 then -- they are rounded
