@@ -258,6 +258,26 @@ func TestAPauseThatIsLostIsNotForgottenForALook(t *testing.T) {
 	})
 }
 
+// The next primary also slows turns before the answer comes.
+func TestAPauseThatIsLostIsNotForgottenForANarrowerQuota(t *testing.T) {
+	inBothWorlds(t, func(t *testing.T, w world) {
+		for _, everything := range []bool{true, false} {
+			f, at := w.stored(t, quotas(t, "1/1s")...)
+			moves(t, f)
+			pause(t, f, time.Microsecond) // teaches the server the script
+			queued(t, f, 5, 1)
+			l := late{t, f, at, snap(t, f)}
+			l.around(nothing, func() {
+				at(3 * time.Millisecond)
+				l.loses(everything)
+				set(t, f, "1/10s")
+			})
+			pause(t, f, 18*time.Second)
+			require.Greater(t, status(t, f).Paused, 17*time.Second)
+		}
+	})
+}
+
 // The answer of a pause tells nothing of units, and overtakes one that does.
 func TestUnitsCountThoughTheirAnswerWasOvertaken(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {

@@ -221,6 +221,7 @@ func (m *memory) keepOlder(w watermark, n news, under *quotaSet) {
 	isPutOff := left > 0 && elapsed(&n, &m.news)+left > n.Until(w.newest)
 	if isPutOff && w.generation() == m.watermark.generation() {
 		older.news, older.news.ends = m.news, n.ends
+		older.news.Stands = max(m.news.Stands, n.Stands-elapsed(&n, &m.news))
 	}
 	isOlder := w.history() == m.follows || n.Server < m.news.Server // two servers may have two clocks
 	if isOlder && !older.wasOver(&m.news, under) {
