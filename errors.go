@@ -102,7 +102,7 @@ var (
 	// ErrOutcomeUnknown is returned if the call may have reached Redis, but the
 	// answer did not arrive. The permits were consumed once or not at all. The
 	// call is not sent again, because that could consume them twice; only with
-	// [WithRetry] it is.
+	// [WithRetry] it is, and with [WithFallback] after a pause.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 
 	// ErrUnreachable is returned if there is no connection to Redis.

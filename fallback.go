@@ -65,7 +65,8 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // time. [WithMaxWait] and [WithMaxQueued] do not hold for f, nor does the pause
 // of one flow. A [Queue.Pause] of all that this limiter knows of does, also for
 // callers that wait for f: they ask Redis as soon as that is back, and f again
-// once the pause is over. Allow returns false until then.
+// once the pause is over. If an answer to them was lost before, what it granted
+// passes unused. Allow returns false until then.
 //
 // The price: while one takes over from the other, both quotas add up. So a window
 // of length Per may hold Permits, and in addition what f allows in each process
@@ -108,10 +109,16 @@ func (f *fallback) ask(ctx context.Context, first func() error) (why, err error)
 // wait is first, or the second's WaitN if Redis fails. Redis may be back since, so
 // whoever slept through a pause begins anew: a permit of the second is lost then.
 func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
+	lost := false // an answer to this caller
+	ask := func() error {
+		err := first()
+		lost = lost || errors.Is(err, ErrOutcomeUnknown)
+		return err
+	}
 	for {
-		why, err := f.ask(ctx, first)
+		why, err := f.ask(ctx, ask)
 		if why == nil {
-			return err
+			return consumed(err, lost)
 		}
 		slept, err := f.sleepInPause(ctx, n)
 		if err == nil && !slept {
@@ -120,7 +127,7 @@ func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
 			}
 		}
 		if err != nil || !slept {
-			return err
+			return consumed(err, lost)
 		}
 	}
 }
@@ -142,12 +149,26 @@ func (f *fallback) sleepInPause(ctx context.Context, n int) (slept bool, err err
 	return true, nil
 }
 
-// allow is first, or the second's AllowN, if it has one, if Redis fails.
+// allow is first, or the second's AllowN, if it has one, if Redis fails. False
+// without an error says that nothing has changed, so not if an answer was lost.
 func (f *fallback) allow(ctx context.Context, n int, first func() (bool, error)) (ok bool, err error) {
-	why, _ := f.ask(ctx, func() error { ok, err = first(); return err })
+	lost := false
+	why, _ := f.ask(ctx, func() error {
+		ok, err = first()
+		lost = errors.Is(err, ErrOutcomeUnknown)
+		return err
+	})
 	if why == nil {
 		return ok, err
 	}
+	if ok, err = f.allowWithout(ctx, n, why); !ok && err == nil && lost {
+		err = why
+	}
+	return ok, err
+}
+
+// allowWithout is allow while Redis fails.
+func (f *fallback) allowWithout(ctx context.Context, n int, why error) (ok bool, err error) {
 	if left, _ := f.sleepers.Held(); left > 0 {
 		return false, nil
 	}

@@ -434,3 +434,36 @@ func TestTheEndOfMaxWaitIsNoReasonForTheFallback(t *testing.T) {
 		time.Sleep(time.Second) // what it was granted goes back
 	})
 }
+
+// The answer had granted the only turn. A refusal and false say that nothing was consumed.
+func TestWhoeverLostAnAnswerIsNotToldInAPauseThatNothingWasConsumed(t *testing.T) {
+	for what, ask := range map[string]func(context.Context, *fairlimit.Queue) error{
+		"Wait": func(ctx context.Context, q *fairlimit.Queue) error {
+			ctx, cancel := context.WithTimeout(ctx, 3*time.Second) // in the pause
+			defer cancel()
+			return q.Wait(ctx)
+		},
+		"Allow": func(ctx context.Context, q *fairlimit.Queue) error {
+			ok, err := q.Allow(ctx)
+			assert.False(t, ok)
+			return err
+		},
+	} {
+		t.Run(what, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				client := redis.NewClient(rdb.Options())
+				defer func() { assert.NoError(t, client.Close()) }()
+				q := queueOf(t, client, "q", fairlimit.Every(time.Hour), fairlimit.WithFallback(fairlimit.FailOpen))
+				require.NoError(t, q.Wait(t.Context())) // the script is there
+				require.NoError(t, q.Reset(t.Context()))
+				client.AddHook(lost{late{by: 500 * time.Millisecond}})
+				paused := make(chan error, 1)
+				time.AfterFunc(time.Millisecond, func() { paused <- q.Pause(t.Context(), 5*time.Second) })
+				err := ask(t.Context(), q)
+				require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+				require.NotErrorAs(t, err, new(*fairlimit.RefusedError))
+				require.Error(t, <-paused)
+			})
+		})
+	}
+}

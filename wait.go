@@ -56,7 +56,7 @@ func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (
 		err = l.waitOut(w)
 	}
 	if err != nil {
-		return nil, w.consumed(err)
+		return nil, consumed(err, w.Lost)
 	}
 	return &w.turn, nil
 }
@@ -177,19 +177,18 @@ func limit(r *coalesce.Request) string {
 func (l *limiter) reserve(w *wait) error {
 	err := l.askFirst(w)
 	if err == nil && !w.Reply.Granted {
-		return w.consumed(w.refused())
+		return consumed(w.refused(), w.Lost)
 	}
 	return err
 }
 
-// consumed is the error of a call, but no refusal if an answer was lost before: a
-// refusal says that nothing was consumed.
-func (w *wait) consumed(err error) error {
-	if _, ok := err.(*RefusedError); !ok || !w.Lost {
+// consumed is an error, but no refusal if an answer was lost before: a refusal says
+// that nothing was consumed.
+func consumed(err error, lost bool) error {
+	if _, ok := err.(*RefusedError); !ok || !lost {
 		return err
 	}
-	return fmt.Errorf("%w: an answer was lost, and the call was sent again: %v: %w",
-		ErrOutcomeUnknown, err, context.DeadlineExceeded)
+	return fmt.Errorf("%w: an answer was lost, and then: %v: %w", ErrOutcomeUnknown, err, context.DeadlineExceeded)
 }
 
 // takeNow takes a turn that is due at once, or none, which is nil. A turn that was
