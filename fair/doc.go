@@ -79,7 +79,8 @@
 //	1       fair5       the version: of another one a script says STATE
 //	        3/1000000/64  for each window N/T/places, from the longest to the
 //	                    shortest; places is how many of them are in the longest T
-//	p-8     --------    letters of the stored quotas; these if the caller uses none
+//	p-8     --------    letters of the stored quotas; these if the caller uses none,
+//	                    dots if a caller without quotas began the queue
 //	p+1     mark        '-', 'n' with notes, '+' if the clock does not run as the
 //	                    server's: it stands still or is slow
 //	p+2     flag        'f' if there are flows' entries, 'F' if those of several flows,

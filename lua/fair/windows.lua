@@ -14,7 +14,7 @@
 -- The eight letters at the end of a head stand for the text of the quotas that
 -- are stored: they tell whether these have changed. Callers who do not look for
 -- them have '--------', and change nothing for turns that are held. A queue that
--- a caller without windows has restored has '........', as of an older text.
+-- a caller without windows has begun has '........', as of an older text.
 
 -- The header with the caller's windows is longer or shorter than the one there
 -- is: what stands behind it moves.
