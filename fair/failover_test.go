@@ -94,6 +94,8 @@ func TestFailovers(t *testing.T) {
 			"a holds {101 in >=8.99s|109 in >=88.99s|129 in >=288.99s|132 in >=318.99s}"},
 		{"nobody was granted turns on the windows of whoever has none", "stored", "moves, a pauses 3s, kept long, " +
 			"a sets 1/1s, a takes 10, a sets 1/10s, at 4s, back, a looks, a holds 9 in <=95s"},
+		{"turns that were asked for in a pause have not passed", "6/1h", "moves, a takes 1, kept long, at 200ms, " +
+			"a pauses 8s, a takes 5, at {300ms|-200ms|-1.7s}, back, a looks, a awaits 1, a pauses 1m, a holds 1 in >=1m"},
 		{"turns stay as far apart, though the copy is slower in all", "stored", "a sets 1/3s, a takes 22, " +
 			"a sets 1/30s, kept long, a returns 1:, at 31s, a looks, a sets 1/20ms, {a takes 3, a sets 1/30s, at 33s, " +
 			"a looks, back, a keeps 23: 1/30s|a takes 6, a sets 1/3s, at 33s, a looks, back, a keeps 23: 1/3s|a pauses 24s, " +

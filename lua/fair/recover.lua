@@ -44,7 +44,7 @@ local function restore_clock(shown, label, wait, stands, told)
   if fresh then
     clock, offset = shown, moment_of(label) - wait - server
   elseif took_over and shown > now then
-    clock, offset = shown, moment_of(shown) - server
+    clock, offset = shown, moment_of(shown) - math.max(0, stands) - server
   else
     local sooner = sooner_than(told, label, wait, shown)
     if sooner > 2 then -- they are rounded
@@ -115,8 +115,9 @@ local function go_on(generation, epoch, seen, upto, forgotten, newest, most)
   local alone, missing = upto == sequence and newest >= last, seen - (upto or sequence)
   if fresh then name, sequence = generation .. sub(name, 9), math.max(0, seen - most) end
   unknown = fresh or not upto and not forgotten
+  if unknown and newest + counts_for() <= now then return end -- others may know a longer window
   if unknown then
-    missing = newest > full and newest + counts_for() > now and most or 0 -- up to there all counts as full
+    missing = newest > full and most or 0 -- up to there all counts as full
     full = math.max(full, newest)
   end
   if missing > 0 then book(missing, newest) end
