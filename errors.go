@@ -19,7 +19,8 @@ import (
 )
 
 // Match these errors, and [ErrInvalidFlow], with errors.Is. When one of them is
-// returned, nothing was consumed, unless its comment says otherwise.
+// returned, nothing was consumed, unless its comment says otherwise. An error may
+// match several: look for [ErrOutcomeUnknown] first.
 //
 // An answer of Redis itself, such as WRONGPASS, NOPERM, READONLY or OOM, matches
 // none of them. Nothing was consumed then either. Match it with redis.Error of
@@ -180,12 +181,12 @@ func (e *RefusedError) Is(target error) bool {
 // neither a deadline nor WithMaxWait waits for as long as it takes.
 //
 // Redis is away if it cannot be reached, if it does not answer, if the
-// connection breaks, or if it says LOADING, READONLY, MASTERDOWN, CLUSTERDOWN or
-// TRYAGAIN. Every other error is returned at once, such as [ErrState],
+// connection breaks, or if it says LOADING, READONLY, MASTERDOWN, CLUSTERDOWN
+// or TRYAGAIN. Every other error is returned at once, such as [ErrState],
 // [ErrFull], NOPERM, a certificate that is not trusted, and a client that was
-// closed. Allow and AllowN never wait: while Redis is known to be away, their
-// error matches [ErrUnreachable]. Status, Reset, Pause, SetQuotas and Cancel are
-// sent once.
+// closed. Allow and AllowN do not wait for Redis to come back: while Redis is
+// known to be away, their error matches [ErrUnreachable]. Status, Reset, Pause,
+// SetQuotas and Cancel are sent once.
 //
 // The limiter asks for all its callers together, in the order of their calls.
 // It pauses for 50 to 100 ms first, then for twice as long each time, up to 1 s,

@@ -72,7 +72,8 @@ func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Er
 // of length Per may hold Permits, and in addition what f allows in each process
 // in that time. To size f for n processes, give it 1/n of the quota if a short
 // excess is harmless. If it is not, share the upstream's quota: half for Redis,
-// and 1/(2n) for each f. There is no order between the two.
+// and 1/(2n) for each f. There is no order between the two, nor among callers
+// that go from f back to Redis.
 func WithFallback(f Fallback) Option {
 	return func(o *options) {
 		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
@@ -118,7 +119,7 @@ func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
 	for {
 		why, err := f.ask(ctx, ask)
 		if why == nil {
-			return consumed(err, lost)
+			return orUnknown(err, lost)
 		}
 		slept, err := f.sleepInPause(ctx, n)
 		if err == nil && !slept {
@@ -127,7 +128,7 @@ func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
 			}
 		}
 		if err != nil || !slept {
-			return consumed(err, lost)
+			return orUnknown(err, lost)
 		}
 	}
 }

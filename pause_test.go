@@ -199,6 +199,29 @@ func TestARefusalSaysWhetherAPauseIsItsReason(t *testing.T) {
 	})
 }
 
+// The pause alone leaves the turn in time, and the narrower quota alone does not.
+func TestAPauseIsNoReasonIfAQuotaIs(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := queueOf(t, rdb, "q", fairlimit.Every(10*time.Second), fairlimit.WithStoredQuota())
+		other := queueOf(t, rdb, "q", fairlimit.Every(10*time.Second), fairlimit.WithStoredQuota())
+		for range 3 {
+			_, err := q.ReserveN(t.Context(), 1)
+			require.NoError(t, err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 40*time.Second)
+		defer cancel()
+		errs := lineUp(ctx, q, 1, 1) // in 30 s
+		time.Sleep(time.Second)
+		require.NoError(t, other.Pause(t.Context(), 4*time.Second))
+		require.NoError(t, other.SetQuotas(t.Context(), fairlimit.Every(20*time.Second)))
+		_, err := q.Status(t.Context()) // hears of both
+		require.NoError(t, err)
+		err = <-errs
+		require.ErrorAs(t, err, new(*fairlimit.RefusedError))
+		require.NotErrorIs(t, err, fairlimit.ErrPaused)
+	})
+}
+
 func TestAPauseOutOfRangeIsAnError(t *testing.T) {
 	s, q := newSteered(t)
 	for _, d := range []time.Duration{0, -time.Second, 366 * 24 * time.Hour} {

@@ -166,7 +166,12 @@ func (r *Reservation) waitOut(ctx context.Context) error {
 	}
 	w.Ctx = ctx
 	w.Deadline, _ = ctx.Deadline()
-	err := l.waitOut(w)
+	again, err := l.sleep(w)
+	if again {
+		if err = l.ask(w); err == nil {
+			err = l.waitOut(w)
+		}
+	}
 	l.backlog.leave(w.N)
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -174,7 +179,7 @@ func (r *Reservation) waitOut(ctx context.Context) error {
 	if err == nil {
 		r.turn = &w.turn
 	}
-	return err
+	return orUnknown(err, w.Lost())
 }
 
 // Cancel gives the permits back while the slot lies ahead. Everybody else keeps

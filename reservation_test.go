@@ -2,6 +2,7 @@ package fairlimit_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -127,6 +128,35 @@ func TestAReservationWhoseQueueWasResetBeforeItsWaitLinesUpAgain(t *testing.T) {
 		require.NoError(t, turn.Wait(t.Context()))
 		assert.InDelta(t, 11, time.Since(start).Seconds(), 0.1, "ten seconds after the other")
 	})
+}
+
+// The wait that its answer told is out of date.
+func TestAReservationIsRefusedForWhatIsKnownByNow(t *testing.T) {
+	for _, isReset := range []bool{false, true} {
+		t.Run(fmt.Sprint("reset: ", isReset), func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				q := queueOf(t, rdb, "q", fairlimit.Every(10*time.Second))
+				require.NoError(t, q.Wait(t.Context()))
+				require.NoError(t, q.Pause(t.Context(), 20*time.Second))
+				r, err := q.ReserveN(t.Context(), 1) // at 30 s
+				require.NoError(t, err)
+				if isReset {
+					require.NoError(t, q.Reset(t.Context()))
+				} else {
+					time.Sleep(25 * time.Second)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				err = r.Wait(ctx)
+				if isReset {
+					require.NoError(t, err)
+				} else {
+					require.ErrorAs(t, err, new(*fairlimit.RefusedError))
+					require.NotErrorIs(t, err, fairlimit.ErrPaused)
+				}
+			})
+		})
+	}
 }
 
 func TestAReservationWaits(t *testing.T) {

@@ -56,7 +56,7 @@ func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (
 		err = l.waitOut(w)
 	}
 	if err != nil {
-		return nil, consumed(err, w.Lost)
+		return nil, orUnknown(err, w.Lost())
 	}
 	return &w.turn, nil
 }
@@ -160,7 +160,10 @@ func (w *wait) refused() *RefusedError {
 // limit names what bounds the wait of a request most.
 func limit(r *coalesce.Request) string {
 	now := time.Now()
-	left, rest := r.Deadline.Sub(now), r.Rest(now)
+	left, rest := r.Deadline.Sub(now), r.MaxWait
+	if !r.Came.IsZero() {
+		rest = max(0, rest-now.Sub(r.Came))
+	}
 	switch {
 	case r.Deadline.IsZero() && r.MaxWait == 0:
 		return "an immediate turn"
@@ -177,18 +180,21 @@ func limit(r *coalesce.Request) string {
 func (l *limiter) reserve(w *wait) error {
 	err := l.askFirst(w)
 	if err == nil && !w.Reply.Granted {
-		return consumed(w.refused(), w.Lost)
+		err = w.refused()
 	}
-	return err
+	return orUnknown(err, w.Lost())
 }
 
-// consumed is an error, but no refusal if an answer was lost before: a refusal says
-// that nothing was consumed.
-func consumed(err error, lost bool) error {
-	if _, ok := err.(*RefusedError); !ok || !lost {
+// orUnknown is an error, which matches [ErrOutcomeUnknown] if an answer was lost
+// before: others say that nothing was consumed. A refusal is not one any more.
+func orUnknown(err error, lost bool) error {
+	if err == nil || !lost || errors.Is(err, ErrOutcomeUnknown) {
 		return err
 	}
-	return fmt.Errorf("%w: an answer was lost, and then: %v: %w", ErrOutcomeUnknown, err, context.DeadlineExceeded)
+	if _, ok := err.(*RefusedError); ok {
+		return fmt.Errorf("%w: an answer was lost, and then: %v: %w", ErrOutcomeUnknown, err, context.DeadlineExceeded)
+	}
+	return fmt.Errorf("%w: an answer was lost, and then: %w", ErrOutcomeUnknown, err)
 }
 
 // takeNow takes a turn that is due at once, or none, which is nil. A turn that was

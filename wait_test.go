@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -116,50 +117,82 @@ func TestWhoeverHasNoAnswerWithinMaxWaitIsNotRefused(t *testing.T) {
 	})
 }
 
-// losesNext has the next answer lost.
+// losesNext has an answer lost, the first one that it counts down to.
 type losesNext struct {
 	commands
-	armed bool
+	in   int
+	then func() // what happens next
 }
 
 func (l *losesNext) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		err := next(ctx, cmd)
-		if l.armed {
-			l.armed, err = false, io.EOF
+		if l.in--; l.in == 0 {
+			err = io.EOF
 			cmd.SetErr(err)
+			l.then()
 		}
 		return err
 	}
 }
 
-// The lost answer had granted the only turn. The call is sent again, and refused.
-func TestWhoeverIsRefusedAfterALostAnswerMayHoldPermits(t *testing.T) {
-	for what, ask := range map[string]func(context.Context, *fairlimit.Queue) error{
-		"Wait": func(ctx context.Context, q *fairlimit.Queue) error {
+// The lost answer had granted turns. The call is sent again, and granted none.
+func TestWhoeverLostAnAnswerIsNotToldThatNothingWasConsumed(t *testing.T) {
+	type called struct {
+		*losesNext
+		one, other *fairlimit.Queue
+	}
+	for what, ask := range map[string]func(context.Context, called) error{
+		"Wait, refused": func(ctx context.Context, c called) error {
 			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 			defer cancel()
-			return q.Wait(ctx)
+			return c.one.Wait(ctx)
 		},
-		"ReserveN": func(ctx context.Context, q *fairlimit.Queue) error {
-			_, err := q.ReserveN(ctx, 1)
+		"ReserveN, refused": func(ctx context.Context, c called) error {
+			_, err := c.one.ReserveN(ctx, 1)
 			return err
+		},
+		"Wait, a narrower quota": func(ctx context.Context, c called) error {
+			c.then = func() { assert.NoError(t, c.other.SetQuotas(ctx, fairlimit.Every(time.Hour))) }
+			err := c.one.WaitN(ctx, 2)
+			assert.ErrorIs(t, err, fairlimit.ErrExceedsQuota)
+			return err
+		},
+		"Wait of a Reservation, refused": func(ctx context.Context, c called) error {
+			c.in = -1
+			require.NoError(t, c.other.Reset(ctx))
+			require.NoError(t, c.other.WaitN(ctx, 2))
+			time.Sleep(15 * time.Second)
+			r, err := c.one.ReserveN(ctx, 1)
+			require.NoError(t, err)
+			require.NoError(t, c.other.Reset(ctx))
+			require.NoError(t, c.other.Wait(ctx))
+			_, err = c.one.Status(ctx)
+			require.NoError(t, err)
+			ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+			defer cancel()
+			c.in = 1
+			return r.Wait(ctx)
 		},
 	} {
 		t.Run(what, func(t *testing.T) {
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 				client := redis.NewClient(rdb.Options())
 				defer func() { assert.NoError(t, client.Close()) }()
-				q := queueOf(t, client, "q", fairlimit.Every(time.Hour), fairlimit.WithRetry(),
-					fairlimit.WithMaxWait(time.Minute))
-				require.NoError(t, q.Wait(t.Context())) // the script is there
-				require.NoError(t, q.Reset(t.Context()))
-				client.AddHook(&losesNext{armed: true})
-				err := ask(t.Context(), q)
+				quota := fairlimit.Quota{Permits: 2, Per: 30 * time.Second}
+				one := queueOf(t, client, "q", quota,
+					fairlimit.WithRetry(), fairlimit.WithMaxWait(20*time.Second), fairlimit.WithStoredQuota())
+				c := called{&losesNext{in: 1, then: func() {}}, one, queueOf(t, rdb, "q", quota)}
+				require.NoError(t, c.one.Wait(t.Context())) // the script is there
+				require.NoError(t, c.one.Reset(t.Context()))
+				if !strings.Contains(what, "narrower") {
+					require.NoError(t, c.one.Wait(t.Context()))
+				}
+				client.AddHook(c.losesNext)
+				err := ask(t.Context(), c)
 				require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
-				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.NotErrorAs(t, err, new(*fairlimit.RefusedError))
-				s, err := q.Status(t.Context())
+				s, err := c.other.Status(t.Context())
 				require.NoError(t, err)
 				require.Zero(t, s.Available)
 			})

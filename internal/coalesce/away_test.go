@@ -3,6 +3,7 @@ package coalesce
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -120,4 +121,18 @@ func TestNobodyWaitsForAnEngineInVain(t *testing.T) {
 		time.Sleep(lastPause)
 		idle(t, b)
 	})
+}
+
+// The question outlives its caller. On fake time the race detector sees nothing.
+func TestWhetherAnAnswerWasLostMayBeReadAtAnyTime(t *testing.T) {
+	t.Parallel()
+	e := &fickle{}
+	a := e.asker()
+	r := &Request{Ctx: t.Context(), N: 1, MaxWait: 300 * time.Millisecond, Came: time.Now()}
+	require.NoError(t, a.Ask(r))
+	e.is(fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, errAway))
+	e.take = 500 * time.Millisecond
+	a.LineUpAgain([]*Request{r})
+	require.ErrorIs(t, a.Ask(r), ErrMaxWait)
+	require.Eventually(t, r.Lost, 5*time.Second, time.Millisecond)
 }

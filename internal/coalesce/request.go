@@ -31,7 +31,6 @@ type Request struct {
 
 	Call  uint64 // numbers the calls in their order; the Asker sets it
 	Reply Reply  // the newest answer, once Ask has returned nil
-	Lost  bool   // an earlier answer was lost, so its outcome is unknown; read it as Reply
 
 	line    *Line           // Line, or the common one
 	ctx     context.Context // of the question: Ctx, or what bounds the wait in line
@@ -40,6 +39,7 @@ type Request struct {
 	told    chan struct{} // holds one, so that the server never waits for a caller
 	failure error         // why its question failed, once it is told
 	asks    *engine.Flow  // what the question says of its flow
+	lost    atomic.Bool   // see Lost
 }
 
 // Rest is the longest wait that the request accepts as of a moment, without its
@@ -50,6 +50,9 @@ func (r *Request) Rest(now time.Time) time.Duration {
 	}
 	return max(0, r.MaxWait-now.Sub(r.Came))
 }
+
+// Lost reports whether an answer to it was lost. What that granted, nobody knows.
+func (r *Request) Lost() bool { return r.lost.Load() }
 
 // inShare is how many permits it counts for in the share of its flow.
 func (r *Request) inShare() int { return cmp.Or(r.Cost, r.N) }
@@ -155,7 +158,7 @@ func (a *Asker) leaves(r *Request, evenAsked bool) bool {
 // that grants. If the question fails, the error matches what it failed by.
 func (a *Asker) leave(ctx context.Context, r *Request) error {
 	if a.leaves(r, false) {
-		return a.becauseAway(unsent(ctx, r.Lost))
+		return a.becauseAway(unsent(ctx))
 	}
 	until := time.Now().Add(ReturnBound)
 	switch {
@@ -197,14 +200,8 @@ func (a *Asker) hears(r *Request, until time.Time) bool {
 	return true
 }
 
-// unsent is the error of a caller that left before its question was sent. Lost
-// says that an earlier question was sent.
-func unsent(ctx context.Context, lost bool) error {
-	if lost {
-		return fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ctxerr.Ended(ctx, "left before its question was sent again"))
-	}
-	return ctxerr.Ended(ctx, "left before its question was sent")
-}
+// unsent is the error of a caller that left before its question was sent.
+func unsent(ctx context.Context) error { return ctxerr.Ended(ctx, "left before its question was sent") }
 
 // staysInLine lines up again a caller that the engine has left for the next
 // question, unless the caller leaves. If the question failed, a caller that
@@ -216,10 +213,12 @@ func (r *Request) staysInLine(failure error) bool {
 		r.tell(Reply{}, failure)
 		return false
 	case leaves:
-		r.tell(Reply{}, unsent(r.ctx, r.Lost))
+		r.tell(Reply{}, unsent(r.ctx))
 		return false
 	}
-	r.Lost = r.Lost || errors.Is(failure, engine.ErrOutcomeUnknown)
+	if errors.Is(failure, engine.ErrOutcomeUnknown) {
+		r.lost.Store(true)
+	}
 	return r.state.CompareAndSwap(asked, lined)
 }
 

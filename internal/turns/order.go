@@ -96,7 +96,7 @@ func (l *Sleepers) deal(callers []*Sleeper, turns []turn, now time.Time) []*Slee
 			continue
 		}
 		l.quit(c, gone)
-		c.err = l.refusal(turns[i].due, now)
+		c.err = l.refusal(c, turns[i].due, now)
 	}
 	exchanged := false
 	for i, turn := range turns {

@@ -138,7 +138,7 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 	switch {
 	case !s.accepts(due):
 		l.quit(s, gone)
-		s.err, s.tooLate = l.refusal(due, now), true
+		s.err, s.tooLate = l.refusal(s, due, now), true
 		return time.Time{}, nil
 	case now.Before(due):
 		s.wakes, changed = l.confirm(s, due, now)
@@ -160,9 +160,11 @@ func (l *Sleepers) next(s *Sleeper) (until time.Time, changed <-chan struct{}) {
 	return time.Time{}, nil
 }
 
-// refusal, under mu, is that of a caller for whom a moment is too late.
-func (l *Sleepers) refusal(due, now time.Time) *Refusal {
-	return &Refusal{Wait: max(0, due.Sub(now)), Paused: now.Before(l.holdsAsleep())}
+// refusal, under mu, is that of a caller for whom a moment is too late. It may be so
+// because of a pause.
+func (l *Sleepers) refusal(s *Sleeper, due, now time.Time) *Refusal {
+	paused := l.holdsAsleep().Sub(now)
+	return &Refusal{Wait: max(0, due.Sub(now)), Paused: paused > 0 && s.accepts(due.Add(-paused))}
 }
 
 func later(a, b time.Time) time.Time {

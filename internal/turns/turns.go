@@ -48,7 +48,7 @@ var ErrMissed = fmt.Errorf(
 // Refusal says that a turn comes too late by now.
 type Refusal struct {
 	Wait   time.Duration
-	Paused bool // because of a pause
+	Paused bool // because of a pause: without it the turn would come in time
 }
 
 func (r *Refusal) Error() string { return fmt.Sprintf("the turn would come in %v", r.Wait) }
