@@ -141,25 +141,28 @@ func TestWhoeverHasNoQuotasHasNoOtherOnes(t *testing.T) {
 	})
 }
 
-// Whoever has no quotas does not know for how long turns count.
-func TestWhoeverHasNoQuotasRestoresNoTurnsThatHaveCome(t *testing.T) {
+// Turns have gone, and whoever asks first after the loss does not know for how long
+// they count: it has no quotas, or a shorter Per.
+func TestTurnsCountThoughNothingCountsForWhoeverAsksFirst(t *testing.T) {
 	inBothWorlds(t, func(t *testing.T, w world) {
 		for name, asks := range map[string]func(f *fair){
 			"looks":  func(f *fair) { require.NoError(t, f.Look(t.Context())) },
 			"asks":   func(f *fair) { status(t, f) },
 			"pauses": func(f *fair) { pause(t, f, 9*time.Second) },
 		} {
-			t.Run(name, func(t *testing.T) {
-				f, at := w.queue(t, quotas(t, "5/1h")...)
-				other := f.enters(t, allScripts, engine.Config{})
-				queued(t, f, 5, 1)
-				at(time.Millisecond)
-				pause(t, other, 8*time.Second)
-				require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
-				asks(other)
-				require.Greater(t, status(t, f).Paused, 7*time.Second)
-				require.Greater(t, queuedWait(t, f), time.Hour)
-			})
+			for _, config := range []engine.Config{{}, {Quota: quotas(t, "5/1s")[0]}} {
+				t.Run(name, func(t *testing.T) {
+					f, at := w.queue(t, quotas(t, "5/1h")...)
+					other := f.enters(t, allScripts, config)
+					queued(t, f, 5, 1)
+					at(2 * time.Second)
+					pause(t, other, 8*time.Second)
+					require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+					asks(other)
+					require.Greater(t, status(t, f).Paused, 7*time.Second)
+					require.Greater(t, queuedWait(t, f), 59*time.Minute)
+				})
+			}
 		}
 	})
 }
