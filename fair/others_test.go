@@ -166,3 +166,19 @@ func TestTurnsCountThoughNothingCountsForWhoeverAsksFirst(t *testing.T) {
 		}
 	})
 }
+
+// A limiter without quotas has restored turns, and asks once more as they have come.
+func TestWhatCountsAsFullDoesSoBesideWhoeverHasNoQuotas(t *testing.T) {
+	w := realWorld(t)
+	f, at := w.queue(t, quotas(t, "5/1s")...)
+	other := f.enters(t, allScripts, engine.Config{})
+	queued(t, f, 15, 1) // at 0, 1 and 2 s
+	pause(t, other, time.Microsecond)
+	require.NoError(t, w.rdb.Del(t.Context(), f.key).Err())
+	at(time.Millisecond)
+	require.NoError(t, other.Look(t.Context()))
+	at(2*time.Second + 500*time.Microsecond)
+	pause(t, other, 100*time.Millisecond)
+	at(2200 * time.Millisecond)
+	require.Greater(t, queuedWait(t, f), 700*time.Millisecond)
+}

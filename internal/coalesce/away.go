@@ -2,6 +2,7 @@ package coalesce
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -81,11 +82,15 @@ func (a *Asker) notAsked() error {
 	return fmt.Errorf("%w: nothing was sent, because an earlier call had failed (%v)", engine.ErrUnreachable, a.away)
 }
 
-// becauseAway adds to the error of a caller that leaves why the engine is away,
-// if it is.
-func (a *Asker) becauseAway(err error) error {
+// becauseAway adds to the error of a caller that leaves why the engine is away, if
+// it is. Then, or if the caller's MaxWait is over, nobody may take a question that
+// is under way for one that consumed nothing.
+func (a *Asker) becauseAway(err error, underWay bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if underWay && (a.away != nil || errors.Is(err, ErrMaxWait)) {
+		err = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
+	}
 	if a.away == nil {
 		return err
 	}

@@ -123,6 +123,26 @@ func TestNobodyWaitsForAnEngineInVain(t *testing.T) {
 	})
 }
 
+// The engine was away, and answers no sooner than its caller leaves.
+func TestWhoeverLeavesAQuestionThatIsUnderWayMayHoldPermits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &fickle{err: errAway}
+		a := e.asker()
+		e.take = 3 * time.Second
+		ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+		defer cancel()
+		errs := asking(ctx, a, 1)
+		time.Sleep(3010 * time.Millisecond)
+		e.is(nil)
+		err := <-errs
+		require.ErrorIs(t, err, engine.ErrOutcomeUnknown)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, errAway)
+		time.Sleep(time.Minute)
+		idle(t, a)
+	})
+}
+
 // The question outlives its caller. On fake time the race detector sees nothing.
 func TestWhetherAnAnswerWasLostMayBeReadAtAnyTime(t *testing.T) {
 	t.Parallel()

@@ -158,16 +158,13 @@ func (a *Asker) leaves(r *Request, evenAsked bool) bool {
 // that grants. If the question fails, the error matches what it failed by.
 func (a *Asker) leave(ctx context.Context, r *Request) error {
 	if a.leaves(r, false) {
-		return a.becauseAway(unsent(ctx))
+		return a.becauseAway(unsent(ctx), false)
 	}
 	until := time.Now().Add(ReturnBound)
 	switch {
 	case !a.hears(r, until):
 		err := ctxerr.Ended(ctx, "left before the answer came; what it grants is given back if it comes")
-		if errors.Is(err, ErrMaxWait) { // the caller's ctx has not ended
-			err = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, err)
-		}
-		return a.becauseAway(err)
+		return a.becauseAway(err, true)
 	case r.failure == nil && r.Reply.Granted:
 		a.abandon(ctx, r.Reply.Grant, until)
 		a.Passed(r.line, r.inShare())

@@ -161,7 +161,7 @@ end
 -- Chooses the mark. Returns the notes, nil if there are none.
 settle = function()
   if reset_end <= server then reset_end = 0 end
-  if full + counts_for() <= now then full = 0 end
+  if full + counts_for() <= now and not is_nobodys() then full = 0 end -- others may know a longer window
   if coarse <= now then in_use = '-' end
   mark = (rest > 0 or slow[1]) and '+' or (reset_end + full > 0 or in_use .. epochs ~= '-') and 'n' or '-'
   if mark == '-' then return nil end
