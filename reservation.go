@@ -114,7 +114,8 @@ func (r *Reservation) Slot() time.Time { return r.slot }
 // Wait sleeps until the turn has come, as Wait of a [Limiter] does: it hears of a
 // pause, a reset and a narrower quota, and does not take a turn that it missed. To
 // hear in time, call it half of [WithPauseWithin] before the slot, or sooner.
-// A turn that comes after ctx's deadline is refused. If Wait returns an error,
+// A turn that comes after ctx's deadline is refused, and one that a pause puts off
+// for longer than [WithMaxWait] allows since ReserveN. If Wait returns an error,
 // the permits are given back. The reservation is then over, as it is after a
 // turn was taken and after Cancel: another Wait returns [ErrReservationOver]. If
 // ctx has ended before Wait begins, nothing happens and the reservation stands.
