@@ -168,7 +168,7 @@ func limit(r *coalesce.Request) string {
 	case r.Deadline.IsZero() && r.MaxWait == 0:
 		return "an immediate turn"
 	case r.Deadline.IsZero() || rest < left:
-		return fmt.Sprintf("WithMaxWait (%v left)", rest)
+		return fmt.Sprintf("WithMaxWait (%v left)", rest.Round(time.Microsecond))
 	case left < 0:
 		return fmt.Sprintf("ctx's deadline (%v ago)", -left.Round(time.Microsecond))
 	}

@@ -217,6 +217,7 @@ func (m *memory) learn(w watermark, n news, under *quotaSet) {
 // may be lost. So the next question tells of that, and then both are known.
 func (m *memory) keepOlder(w watermark, n news, under *quotaSet) {
 	older := history{watermark: w, news: n, under: n.obeyed(under)}
+	// They may have been put off since. A pause that either tells of goes on.
 	isPutOff := m.news.Passed(w.newest) == 0 && elapsed(&n, &m.news)+m.news.Until(w.newest) > n.Until(w.newest)
 	if isPutOff && w.generation() == m.watermark.generation() {
 		older.news, older.news.ends = m.news, n.ends
