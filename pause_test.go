@@ -222,6 +222,17 @@ func TestAPauseIsNoReasonIfAQuotaIs(t *testing.T) {
 	})
 }
 
+func TestARefusalTellsWhatIsLeftOfMaxWait(t *testing.T) {
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := queueOf(t, rdb, "q", fairlimit.Every(10*time.Second), fairlimit.WithMaxWait(12*time.Second))
+		require.NoError(t, q.Wait(t.Context()))
+		errs := lineUp(t.Context(), q, 1, 1) // in 10 s
+		time.Sleep(2 * time.Second)
+		require.NoError(t, q.Pause(t.Context(), 5*time.Second))
+		require.ErrorContains(t, <-errs, "WithMaxWait (10s left)")
+	})
+}
+
 func TestAPauseOutOfRangeIsAnError(t *testing.T) {
 	s, q := newSteered(t)
 	for _, d := range []time.Duration{0, -time.Second, 366 * 24 * time.Hour} {
