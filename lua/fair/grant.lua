@@ -115,8 +115,7 @@ for run = first, #argv, 4 do
       elseif slot >= farthest then
         slot = FULL
       elseif sequence + permits - base >= MOST_HELD then
-        -- No more count than the longest window lets through from one length
-        -- ago up to the tail.
+        -- No more count than the longest window lets through up to the tail.
         local most = coarse <= now and argv[6] * (1 + math.ceil((tail - now) / period)) or MOST_HELD
         if sequence - most > base then base, changed = sequence - most, true end
         if sequence + permits - base >= MOST_HELD then slot = FULL end
