@@ -89,6 +89,8 @@ func TestLosses(t *testing.T) {
 			"lost, b {looks|pauses 1ms}, {|a asks,|a looks,|a pauses 1ms,} at 3s, a takes 1 tokens=100 after >=56s"},
 		{"turns that a limiter knows by a pause, under quotas of others", "10/1m", "c has 20/1m, a takes 10, c pauses 1ms, " +
 			"at 1s, lost, c takes 20 after >=58s"},
+		{"tokens, once, though two know of them when calls count no more", "10/1s; tokens 100/1m", "a takes 1 tokens=50, " +
+			"b takes 1 tokens=10, a asks, b asks, at 3s, lost, a looks, b asks, {a|b|c} tokens 40"},
 		{"tokens, in a queue of others without turns", "10/1s; tokens 100/1m", "a takes 1 tokens=100, at 2500ms, lost, " +
 			"c {pauses 1ms|pauses 3s|observes 50 tokens}, {|a looks,|a pauses 1ms,} a takes 1 tokens=100 after >=54s"},
 		{"tokens, when calls count no more", "10/1s; tokens 100/1m", "a takes 1 tokens=100, at 3s, lost, a looks, " +

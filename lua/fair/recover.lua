@@ -114,15 +114,17 @@ end
 local function go_on(generation, epoch, seen, upto, forgotten, newest, most)
   local alone, missing = upto == sequence and newest >= last, seen - (upto or sequence)
   if fresh then name, sequence = generation .. sub(name, 9), math.max(0, seen - most) end
+  local counts = newest + counts_for() > now -- else nothing is known: others may know a longer window
   unknown = fresh or not upto and not forgotten
-  if unknown and newest + counts_for() <= now then return end -- others may know a longer window
   if unknown then
-    missing = newest > full and most or 0 -- up to there all counts as full
+    missing = counts and newest > full and most or 0 -- up to there all counts as full
     full = math.max(full, newest)
+  elseif upto == 0 then
+    missing = math.min(missing, most)
   end
   if missing > 0 then book(missing, newest) end
   if unknown then
-    knows_of(epoch, 0, seen)
+    knows_of(epoch, 0, counts and seen or 0)
   elseif missing > 0 and upto and epoch ~= sub(name, 10, 17) then
     local ended, known = end_of(epoch)
     knows_of(epoch, ended, seen, alone and ended == known and newest)
