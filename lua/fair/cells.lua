@@ -1,11 +1,13 @@
 -- Reads and writes the ring as a whole.
 --
 -- Takes    the fields of the header, windows
--- Leaves   cell_of, read_cells, write_cells, cell_from, permits_in, cut_rows
+-- Leaves   MOST_PERMITS, cell_of, read_cells, write_cells, cell_from, permits_in, cut_rows
 --
 -- Three tables stand for the cells from the oldest to the newest: of each its
 -- slot, the sequence up to it, and whether it stands for nothing but its slot,
 -- or a row up to it.
+
+local MOST_PERMITS = 1000000000 -- of a window: see mostPermits in fair.go
 
 -- A cell of the ring: slot and total in base 94, from '!' on, and a flag: '.' if
 -- it is exact, else '~'.

@@ -11,8 +11,6 @@
 -- that is ahead. After a loss any window does, at the newest slot that was lost: it
 -- may hold more than those of whoever counted that again.
 
-local MOST_PERMITS = 1000000000 -- of a window: see mostPermits in fair.go
-
 local function go_by(others)
   local longest = counts_for()
   if relocates or must then cut_rows() end

@@ -119,10 +119,8 @@ local function go_on(generation, epoch, seen, upto, forgotten, newest, most)
   if unknown then
     missing = counts and newest > full and most or 0 -- up to there all counts as full
     full = math.max(full, newest)
-  elseif upto == 0 then
-    missing = math.min(missing, most)
   end
-  if missing > 0 then book(missing, newest) end
+  if missing > 0 then book(math.min(missing, MOST_PERMITS), newest) end
   if unknown then
     knows_of(epoch, 0, counts and seen or 0)
   elseif missing > 0 and upto and epoch ~= sub(name, 10, 17) then
