@@ -120,7 +120,7 @@ local function go_on(generation, epoch, seen, upto, forgotten, newest, most)
     missing = counts and newest > full and most or 0 -- up to there all counts as full
     full = math.max(full, newest)
   end
-  if missing > 0 then book(math.min(missing, MOST_PERMITS), newest) end
+  if missing > 0 then book(math.min(missing, MOST_PERMITS), newest) end -- no window holds more
   if unknown then
     knows_of(epoch, 0, counts and seen or 0)
   elseif missing > 0 and upto and epoch ~= sub(name, 10, 17) then
