@@ -53,6 +53,12 @@ func TestFailovers(t *testing.T) {
 		{"a reset that was lost forgets old turns for whoever knows, even of none since", "1/1s", "moves, a takes 100, " +
 			"b takes 1, kept, a resets, b looks, at 3s, a waited 3s, b waited 3s, back, b takes 1 after <=1s, " +
 			"a takes 1 after <=2s"},
+		{"what has gone since such a reset is full in wider windows, too", "3/10s", "moves, a has 10/10s, c takes 1, " +
+			"kept long, at 20s, b resets, at 21s, back, a takes 10 after 0s, at 21.001s, {|c refused}, b looks, " +
+			"at 21.002s, a waits >=9.9s"},
+		{"and in those of a wider quota", "stored 10/10s", "moves, a sets 10/10s, a takes 1, kept long, at 20s, b resets, " +
+			"at 21s, back, c takes 10 after 0s, at 21.001s, {|c sets 3/10s}, b looks, at 21.002s, c sets 10/10s, c looks, " +
+			"c waits >=9.9s"},
 		{"nobody has gone at the slot at which the clock stands", "1/300ms", "moves, a pauses 1s, kept, a pauses 3s, " +
 			"a takes 1, b takes 2, a asks, at 1.2s, back, moves, b asks, a asks, a awaits 0, a holds 0 in 1.8s, a pauses 3s, " +
 			"a holds 0 in 3s, b holds 0 in 3.3s"},

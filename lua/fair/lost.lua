@@ -1,7 +1,7 @@
 -- Counts again what was lost, in the log that is set.
 --
 -- Takes    what cells.lua leaves
--- Leaves   book, most_of_all; healed and must, once they have counted something;
+-- Leaves   book, most_of_all, fill; healed and must, once they have counted something;
 --          remembers and unknown, for recover.lua
 
 local remembers, unknown = false, false
@@ -38,4 +38,11 @@ local function most_of_all(under)
   for _, window in ipairs(windows_of(match(under, '^:[%d/,]+') or '')) do most = math.max(most, window.most) end
   for w = 6, windows_end, 3 do most = math.max(most, argv[w] + 0) end
   return most
+end
+
+-- Counts as many permits as any window holds, as nobody knows how many were lost.
+-- Up to there all counts as full: others may have wider windows.
+local function fill(under, slot)
+  book(most_of_all(under), slot)
+  full = last
 end

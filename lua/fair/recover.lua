@@ -143,10 +143,7 @@ local function join(label, newest, wait, stands, told, under)
   if newest <= full + 2 then return end -- it is counted already: they are rounded
   local upto = under == '-' and last or math.max(last, newest) -- what the caller was told under these quotas stays
   counts_longer(newest, under)
-  if newest + counts_for() > now then
-    book(most_of_all(under), newest)
-    full = last
-  end
+  if newest + counts_for() > now then fill(under, newest) end
   must = true
   by_the_callers_quotas(under, now, upto)
 end

@@ -16,7 +16,7 @@ local function take_in(known_reset)
   name, epochs = sub(argv[3], 1, 8) .. sub(name, 9), ''
   slow, paced, offset = {}, 0, now - server
   read_clock()
-  if counts then book(most_of_all('-'), now) end
+  if counts then fill('-', now) end
   must = true
 end
 
