@@ -103,10 +103,12 @@ var (
 	// ErrOutcomeUnknown is returned if the call may have reached Redis, but the
 	// answer did not arrive. The permits were consumed once or not at all. The
 	// call is not sent again, because that could consume them twice; only with
-	// [WithRetry] it is, and with [WithFallback] after a pause.
+	// [WithRetry] it is, and with [WithFallback] after a pause. To call again is
+	// safe: at worst some permits pass unused.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 
-	// ErrUnreachable is returned if there is no connection to Redis.
+	// ErrUnreachable is returned if there is no connection to Redis. Call again
+	// later, or use [WithRetry].
 	ErrUnreachable = engine.ErrUnreachable
 
 	// ErrFull is returned if the queue is longer than the engine can count. Fair

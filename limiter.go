@@ -35,7 +35,7 @@ type Limiter interface {
 	// If ctx ends while Wait waits, the permit goes back, and the error matches
 	// ctx's. Wait stays up to 25 ms for that, with the answer to a question that
 	// is under way. If Redis takes longer, the permit goes back after Wait has
-	// returned.
+	// returned. If Redis is away, the permit passes unused.
 	//
 	// On fair a turn costs one script run and one sleep. Callers that slept for
 	// longer than [WithPauseWithin] share one more read. If the queue was reset

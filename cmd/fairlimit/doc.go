@@ -157,7 +157,7 @@
 //
 // Wait has the exit status of the command, or one of these:
 //
-//	123    Redis was not reached, or did not answer
+//	123    Redis was not reached, or did not answer in time
 //	124    the turn would come too late
 //	125    any other failure, such as a flag that does not exist
 //	126    the command cannot be run

@@ -87,7 +87,7 @@ func (l *Sleepers) Sleep(s *Sleeper) (again bool, err error) {
 		}
 		if ended != nil && l.leave(s) {
 			l.Asker.Abandon(ctx, s.grant)
-			return false, ctxerr.Ended(ctx, "left before the turn came, what was granted is given back")
+			return false, ctxerr.Ended(ctx, "left before the turn came, what was granted is sent back")
 		}
 	}
 }

@@ -63,7 +63,7 @@ type request struct {
 	query url.Values
 }
 
-var errNoRoute = errors.New("no such request: /openapi.json has them all")
+var errNoRoute = errors.New("no such request: /openapi.json has them all, and their methods")
 
 // handler answers everything. What it refuses has asked Redis nothing.
 func (s *Server) handler(addr net.Addr) http.Handler {
