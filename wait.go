@@ -226,8 +226,9 @@ func (l *limiter) takeNow(ctx context.Context, n int) (*Turn, error) {
 // caller can wake later than that because its process or machine stood still.
 // Then it does not go. It takes the next turn that this limiter holds, the caller
 // of that the one after it, and so on, and the last caller lines up again. A
-// caller that finds no turn before its deadline is refused. The missed permits are
-// given back, which mostly comes too late for others.
+// caller that finds no turn before its deadline is refused, even if a later call
+// is answered with one at that moment. The missed permits are given back, which
+// mostly comes too late for others.
 //
 // So Wait returns at most d after the slot of the turn that it takes, however
 // long the machine stands still. The default is half of [WithGuard], which
