@@ -71,7 +71,8 @@ func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
 			lines, says := start(t, cmd)
 			require.Regexp(t, `^fairlimit: tax: my turn comes in (2h|1h59m\d+s)$`, says())
 			require.NoError(t, cmd.Process.Signal(signal))
-			require.Regexp(t, `^fairlimit: "[^"]+": left .* (given|sent) back: context canceled: `+signal.String()+`$`, says())
+			require.Regexp(t, `^fairlimit: "[^"]+": left before the turn came, what was granted is sent back: `+
+				`context canceled: `+signal.String()+`$`, says())
 			require.Empty(t, says())
 			require.Empty(t, lines(), "nothing was run")
 			require.ErrorAs(t, cmd.Wait(), new(*exec.ExitError))
