@@ -103,8 +103,8 @@ var (
 	// ErrOutcomeUnknown is returned if the call may have reached Redis, but the
 	// answer did not arrive. The permits were consumed once or not at all. The
 	// call is not sent again, because that could consume them twice; only with
-	// [WithRetry] it is, and with [WithFallback] after a pause. To call again is
-	// safe: at worst some permits pass unused.
+	// [WithRetry] it is, and with [WithFallback] after a pause. To ask for a turn
+	// again is safe: at worst some permits pass unused.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 
 	// ErrUnreachable is returned if there is no connection to Redis. Call again
