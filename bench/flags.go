@@ -47,7 +47,6 @@ upstream saw it.
   go run ./bench -scenario all -json out.json   every scenario, and the figures for a program
   go run ./bench -simulate -duration 1h         in virtual time, a minute
   go run ./bench speed                          how fast it is (speed -h explains)
-  go run ./bench soak                           whether it keeps its promises while things break (soak -h)
 
 A scenario may have clients, callers, a quota or a guard of its own. -list shows them, and flags override
 them.

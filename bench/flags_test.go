@@ -15,7 +15,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/bench/internal/soak"
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
@@ -67,31 +66,13 @@ func TestOneNameMayStandForSeveral(t *testing.T) {
 	require.Contains(t, all[len(all)-1], ": fair fair+flows redis_rate chained rival", "the others count no tokens")
 }
 
-func TestDefaultsOfSpeedAndSoak(t *testing.T) {
+func TestDefaultsOfSpeed(t *testing.T) {
 	fast, _, err := parseSpeed([]string{"-quick"}, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, speed.Quick, fast.Scale)
 	full, _, err := parseSpeed(nil, io.Discard)
 	require.NoError(t, err)
 	require.Equal(t, speed.Run{Groups: speed.Names(), Scale: speed.Full}, full)
-	long, _, err := parseSoak(nil, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, 3*time.Minute, long.Duration)
-	require.NotZero(t, long.Seed, "another each time")
-}
-
-// TestASmallSoakKeepsEveryPromise is the command's own run, only shorter.
-func TestASmallSoakKeepsEveryPromise(t *testing.T) {
-	t.Parallel()
-	_ = redistest.Standalone(t) // skips where there is no Redis
-	p := bench(t.Context(), t, "soak", "-duration", "4s", "-seed", "1", "-json", "-")
-	require.Zero(t, p.status(t, p.Run()), "%s%s", p.stdout.String(), p.stderr.String())
-	var r soak.Report
-	require.NoError(t, json.Unmarshal(p.stdout.Bytes(), &r))
-	require.Empty(t, r.Broken)
-	require.Positive(t, r.Counts["permits let through"])
-	require.NotEmpty(t, r.Faults)
-	require.Contains(t, p.stderr.String(), "every promise was kept")
 }
 
 func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {

@@ -1,7 +1,6 @@
 // Command bench shows who is fair. It puts callers in many processes under one
 // quota, lets them call an upstream that keeps a strict log, and reports what
-// that upstream saw. Its sub-command speed shows what the library costs, and soak
-// whether it keeps its promises while things break.
+// that upstream saw. Its sub-command speed shows what the library costs.
 package main
 
 import (
@@ -49,11 +48,8 @@ var errFaulty = errors.New("something went wrong")
 
 func execute(ctx context.Context, args []string, stdout, stderr *os.File) int {
 	run := compare
-	commands := map[string]func(context.Context, []string, *os.File, *os.File) error{
-		"speed": runSpeed, "soak": runSoak,
-	}
-	if len(args) > 0 && commands[args[0]] != nil {
-		run, args = commands[args[0]], args[1:]
+	if len(args) > 0 && args[0] == "speed" {
+		run, args = runSpeed, args[1:]
 	}
 	switch err := run(ctx, args, stdout, stderr); {
 	case err == nil, errors.Is(err, flag.ErrHelp):

@@ -140,10 +140,6 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"speed":                               "no redis-server in PATH",
 		"speed -redis " + away:                "leave -redis out",
 		"speed -rows alone -json /dev/null/x": "-json",
-		"soak -nothing":                       "-h",
-		"soak hard":                           "-h",
-		"soak -duration 0s":                   "-duration",
-		"soak":                                "redis-server in PATH",
 	} {
 		t.Run(args, func(t *testing.T) {
 			p := bench(t.Context(), t, strings.Fields(args)...)
@@ -158,7 +154,7 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 
 func TestHelpAndListAreNoErrors(t *testing.T) {
 	for args, shows := range map[string]string{
-		"-h": "-guard duration", "-list": "burst", "speed -h": "-rows names", "soak -h": "-seed number",
+		"-h": "-guard duration", "-list": "burst", "speed -h": "-rows names",
 	} {
 		p := bench(t.Context(), t, strings.Fields(args)...)
 		require.Zero(t, p.status(t, p.Run()))
