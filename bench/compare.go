@@ -18,11 +18,10 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
-// comparison is where engines are put to the test: on this machine, or in
-// virtual time.
+// comparison is where engines are put to the test.
 type comparison struct {
 	plan
-	server *backend.Backend // nil in virtual time
+	server *backend.Backend
 	stderr io.Writer
 }
 
@@ -46,9 +45,7 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 	if err := c.open(ctx); err != nil {
 		return err
 	}
-	if c.server != nil {
-		defer c.server.Close()
-	}
+	defer c.server.Close()
 	page, err := report.In(p.out)
 	if err != nil {
 		return err
@@ -62,7 +59,7 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 			r.what = fmt.Sprintf("%d/%d %s", number+1, len(p.rounds), r.what)
 		}
 		results, err := c.round(ctx, r)
-		if errors.Is(err, backend.ErrNoServer) || errors.Is(err, run.ErrReal) && len(p.rounds) > 1 {
+		if errors.Is(err, backend.ErrNoServer) {
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
 			continue
 		}
@@ -88,18 +85,12 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 // open finds a server and makes each engine once. If one of them cannot hold the
 // quota, that is told before anything is measured.
 func (c *comparison) open(ctx context.Context) (err error) {
-	if c.simulate {
-		if only := c.rounds[0].scenario; len(c.rounds) == 1 && only.Breaks() {
-			return fmt.Errorf("%s: %w", only.Name, run.ErrReal)
-		}
-		return nil
-	}
 	if c.server, err = backend.Open(ctx, c.redis); err != nil {
 		return err
 	}
 	for _, r := range c.rounds {
 		for _, e := range r.engines {
-			setup := engines.Setup{Load: e.Given(r.load), Redis: c.server.Client, Name: "bench", Now: measure.Now}
+			setup := engines.Setup{Load: e.Given(r.load), Redis: c.server.Client, Name: "bench"}
 			if _, err := e.Open(setup); err != nil {
 				c.server.Close()
 				return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
@@ -115,10 +106,7 @@ const lookAround = 500 * time.Millisecond
 // round puts each engine through a round. When ctx ends, it returns what there
 // is until then.
 func (c comparison) round(ctx context.Context, r round) (results []*run.Result, err error) {
-	switch {
-	case c.simulate && r.scenario.Breaks():
-		return nil, run.ErrReal
-	case r.scenario.EndsRedis:
+	if r.scenario.EndsRedis {
 		if c.server, err = backend.Start(ctx); err != nil {
 			return nil, err
 		}
@@ -152,11 +140,7 @@ func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Re
 		Name: "bench:" + rand.Text(), What: r.what + ", " + e.Name, Progress: c.stderr,
 	}
 	fmt.Fprintf(c.stderr, "%s: %v to go\n", t.What, r.load.Duration)
-	try := t.Run
-	if c.simulate {
-		try = t.Simulate
-	}
-	result, err := try(ctx)
+	result, err := t.Run(ctx)
 	if err != nil || r.load.Modest || r.scenario.Shares == nil || r.scenario.Shares.Wait == 0 || ctx.Err() != nil {
 		return result, err
 	}

@@ -20,9 +20,8 @@ type plan struct {
 	json   string
 	list   bool
 
-	simulate bool
-	verbose  bool
-	out      string // directory of the pictures; empty: a new one
+	verbose bool
+	out     string // directory of the pictures; empty: a new one
 }
 
 // round is one scenario under its load.
@@ -31,12 +30,11 @@ type round struct {
 	load     scenario.Load
 	engines  []engines.Engine
 	what     string // for the progress
-	guarded  bool   // the guard is as it was given, or as virtual time needs it
+	guarded  bool   // the guard is as it was given
 }
 
 // mostCallers is how many a machine holds in all: each has a connection of its
-// own to the upstream, whose other end is in this process. In virtual time they
-// have none.
+// own to the upstream, whose other end is in this process.
 const mostCallers = 10_000
 
 const intro = `bench lets callers in many processes share one quota. It shows who got through when, as the
@@ -45,7 +43,6 @@ upstream saw it.
   go run ./bench                                on an embedded Redis, half a minute
   go run ./bench -redis localhost:6379          on a real Redis
   go run ./bench -scenario all -json out.json   every scenario, and the figures for a program
-  go run ./bench -simulate -duration 1h         in virtual time, a minute
   go run ./bench speed                          how fast it is (speed -h explains)
 
 A scenario may have clients, callers, a quota or a guard of its own. -list shows them, and flags override
@@ -93,8 +90,6 @@ func (p *plan) flags(l *scenario.Load, engines, scenarios *string) *flag.FlagSet
 	flags.Uint64Var(&l.Seed, "seed", l.Seed, "`number` that decides the callers' choices")
 	flags.StringVar(&p.json, "json", "",
 		"`file` for the figures as JSON, one line for each scenario; - is standard output")
-	flags.BoolVar(&p.simulate, "simulate", false,
-		"run in virtual time: a day takes minutes, and the same -seed gives the same figures")
 	flags.StringVar(&p.out, "out", "",
 		"`directory` for the page with its pictures; the word none for no page (default: a new temporary directory)")
 	flags.BoolVar(&p.verbose, "v", false, "print every row, not just one screen")
@@ -110,9 +105,6 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 	if err := readFlags(p.flags(&load, &engineNames, &scenarioNames), args, intro, help); err != nil {
 		return p, err
 	}
-	if p.simulate && p.redis != "" {
-		return p, errors.New("-simulate has a Redis of its own in virtual time: leave -redis out")
-	}
 	scenarios, err := pick("-scenario", scenarioNames, scenario.All, func(s scenario.Scenario) string { return s.Name })
 	if err != nil {
 		return p, err
@@ -123,7 +115,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		_ = flags.Parse(args) // those that are given override the scenario's own
 		given := map[string]bool{}
 		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		r.guarded = given["guard"] || p.simulate
+		r.guarded = given["guard"]
 		if !given["engines"] && s.Engines != "" {
 			engineNames = s.Engines
 		}
@@ -144,9 +136,8 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		for _, n := range s.CallersOf(r.load) {
 			callers += n
 		}
-		if callers > mostCallers && !p.simulate {
-			return p, fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d; "+
-				"-simulate holds more", s.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
+		if callers > mostCallers {
+			return p, fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d", s.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
 		}
 		p.rounds = append(p.rounds, r)
 	}

@@ -32,8 +32,6 @@ func main() {
 	switch os.Getenv(run.Role) {
 	case run.ClientRole:
 		run.ClientMain()
-	case run.Simulator:
-		run.SimulatorMain()
 	case speed.Role:
 		speed.Main()
 	}

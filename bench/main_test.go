@@ -132,8 +132,6 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"-out /dev/null/x":                    "-out",
 		"-redis " + away:                      "leave -redis out",
 		"-redis http://" + away:               "-redis",
-		"-simulate -scenario crash":           "real processes",
-		"-simulate -redis " + away:            "leave -redis out",
 		"speed -nothing":                      "-h",
 		"speed alone":                         "-h",
 		"speed -rows nothing":                 "throughput",

@@ -7,7 +7,6 @@ import (
 	"cmp"
 	"context"
 	"slices"
-	"time"
 
 	"github.com/redis/go-redis/v9"
 
@@ -64,7 +63,6 @@ type Setup struct {
 	scenario.Load
 	Redis redis.UniversalClient
 	Name  string
-	Now   func() time.Duration
 }
 
 // All are the engines, the default ones first.
@@ -178,11 +176,6 @@ func openFair(s Setup, opts ...fairlimit.Option) (Acquirer, error) {
 		opts = append(opts,
 			fairlimit.WithUnit("input", scenario.Quota{Permits: s.Input, Per: s.Quota.Per}),
 			fairlimit.WithUnit("output", scenario.Quota{Permits: s.Output, Per: s.Quota.Per}))
-	}
-	if s.Late != nil {
-		// In virtual time it is chance who asks for the others whether something
-		// was done to the queue.
-		opts = append(opts, fairlimit.WithPauseWithin(0))
 	}
 	return record(fair.New, s, opts...)
 }

@@ -26,7 +26,7 @@ func open(t *testing.T, e Engine, rdb redis.UniversalClient, permits int, per ti
 }
 
 func setup(rdb redis.UniversalClient, name string, l scenario.Load) Setup {
-	return Setup{Load: l, Redis: rdb, Name: name, Now: measure.Now}
+	return Setup{Load: l, Redis: rdb, Name: name}
 }
 
 func server(t *testing.T) *embedded.Server {

@@ -64,7 +64,7 @@ func (b *bottleneck) register(ctx context.Context, n int) (*measure.Turn, error)
 		return nil, err
 	}
 	defer b.queue.leave()
-	return poll(ctx, n, b.Now, func() (bool, time.Duration, error) {
+	return poll(ctx, n, func() (bool, time.Duration, error) {
 		got, err := bottleneckScript.Run(ctx, b.Redis, []string{b.key}, append(b.settings, n)...).Int64Slice()
 		if err != nil {
 			return false, 0, err
@@ -117,7 +117,7 @@ func (b *bullmq) job(ctx context.Context) (*measure.Turn, error) {
 		return nil, err
 	}
 	defer b.queue.leave()
-	return poll(ctx, 1, b.Now, func() (bool, time.Duration, error) {
+	return poll(ctx, 1, func() (bool, time.Duration, error) {
 		wait, err := bullmqScript.Run(ctx, b.Redis, []string{b.Name, b.Name + ":groups"},
 			cmp.Or(b.Flow, "a client"), b.jobs.Load(), b.Quota.Permits, b.Quota.Per.Milliseconds(),
 			b.Ceiling.Permits, b.Ceiling.Per.Milliseconds()).Int64()
@@ -147,7 +147,7 @@ var redisRateEngine = Engine{
 	Open: func(s Setup) (Acquirer, error) {
 		return chained(s, func(key string, q scenario.Quota) (Acquirer, error) {
 			limit := redis_rate.Limit{Rate: q.Permits, Burst: cmp.Or(q.Burst, q.Permits), Period: q.Per}
-			return &redisRate{redis_rate.NewLimiter(s.Redis), key, limit, s.Now}, nil
+			return &redisRate{redis_rate.NewLimiter(s.Redis), key, limit}, nil
 		})
 	},
 }
@@ -158,11 +158,10 @@ type redisRate struct {
 	limiter *redis_rate.Limiter
 	key     string
 	limit   redis_rate.Limit
-	now     func() time.Duration
 }
 
 func (r *redisRate) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
-	return poll(ctx, n, r.now, func() (bool, time.Duration, error) {
+	return poll(ctx, n, func() (bool, time.Duration, error) {
 		result, err := r.limiter.AllowN(ctx, r.key, r.limit, n)
 		if err != nil || result.Allowed > 0 {
 			return true, 0, err
@@ -173,17 +172,15 @@ func (r *redisRate) Acquire(ctx context.Context, n int) (*measure.Turn, error) {
 
 // poll asks until the answer is yes, and sleeps in between for as long as it is
 // told. With a yes comes the wait until the turn.
-func poll(
-	ctx context.Context, n int, now func() time.Duration, ask func() (yes bool, wait time.Duration, err error),
-) (*measure.Turn, error) {
+func poll(ctx context.Context, n int, ask func() (yes bool, wait time.Duration, err error)) (*measure.Turn, error) {
 	for {
-		sent := now()
+		sent := measure.Now()
 		yes, wait, err := ask()
 		switch {
 		case err != nil:
 			return nil, err
 		case yes:
-			return &measure.Turn{Permits: n, Sent: sent, Replied: now(), Wait: wait}, nil
+			return &measure.Turn{Permits: n, Sent: sent, Replied: measure.Now(), Wait: wait}, nil
 		}
 		if err := clock.Sleep(ctx, wait); err != nil {
 			return nil, err

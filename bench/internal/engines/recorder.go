@@ -20,7 +20,7 @@ type recorder struct {
 }
 
 func record(build engine.Builder, s Setup, opts ...fairlimit.Option) (*recorder, error) {
-	notes := &Notes{Now: s.Now, late: s.Late}
+	notes := &Notes{Now: measure.Now}
 	opts = append(opts,
 		fairlimit.WithEngine(notes.Builder(build)),
 		fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { notes.miss() }}))
@@ -43,8 +43,7 @@ func (r *recorder) Take(ctx context.Context, input, output int) (Settle, error) 
 
 // Notes are the turns that an engine grants to one limiter.
 type Notes struct {
-	Now  func() time.Duration
-	late func(wait time.Duration) time.Duration // by how much a timer is late; nil: not at all
+	Now func() time.Duration
 
 	mu     sync.Mutex
 	grants []engine.Grant // all, in order
@@ -146,11 +145,6 @@ func (e noted) Take(ctx context.Context, requests []engine.Request) ([]engine.An
 	sent := e.notes.Now()
 	answers, err := e.Engine.Take(ctx, requests)
 	e.notes.asked(requests, answers, err, sent)
-	if e.notes.late != nil {
-		for i := range answers {
-			answers[i].Wait += e.notes.late(answers[i].Wait)
-		}
-	}
 	return answers, err
 }
 

@@ -9,8 +9,8 @@ type Log struct {
 	Begin, End time.Duration
 	Callers    []int // how many callers each client has; len(Callers) clients in all
 	Calls      []Call
-	Machine    Machine // nothing in virtual time
-	Told       []Told  // by client
+	Machine    Machine
+	Told       []Told // by client
 }
 
 // Span is some time, From included and To not.

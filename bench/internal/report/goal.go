@@ -122,9 +122,7 @@ func (r Report) Verdict() (lines []string) {
 	if len(faults) > 0 {
 		lines = append(lines, "Exit status 1, because of "+listed(faults)+".")
 	}
-	if !r.Simulated {
-		lines = append(lines, r.machine()...)
-	}
+	lines = append(lines, r.machine()...)
 	if r.of.Shows != "" && !r.of.EndsRedis {
 		lines = append(lines, "See also "+r.of.Shows+".")
 	}

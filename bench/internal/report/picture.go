@@ -73,9 +73,6 @@ func Draw(results []*run.Result) ([]Kind, error) {
 func newPlot(r *run.Result) *plot.Plot {
 	p := plot.New()
 	p.Title.Text = r.Trial.Engine.Name
-	if r.Simulated {
-		p.Title.Text += " (simulation)"
-	}
 	p.Title.Padding = 8
 	return p
 }

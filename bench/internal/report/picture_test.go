@@ -116,7 +116,6 @@ func TestOfALongRunTheMiddleIsDrawn(t *testing.T) {
 		calls = append(calls, granted(i%1000, i, i+50_000))
 	}
 	long := runOf("one", 1000, calls...)
-	long.Simulated = true
 	set := drawn(t, long)[0]
 	bars := 0
 	for client := range hues {
@@ -127,7 +126,6 @@ func TestOfALongRunTheMiddleIsDrawn(t *testing.T) {
 		"waits": "200 calls of 20000", "gains": "the first 8 of 1000 clients",
 	} {
 		require.Contains(t, set[kind], says)
-		require.Contains(t, set[kind], "simulation")
 		require.Less(t, len(set[kind]), 100_000, kind)
 	}
 }
@@ -154,17 +152,17 @@ func TestWhatWasOvertakenIsRed(t *testing.T) {
 		"the client's colour ends where the other went ahead")
 }
 
-// A page is of two scenarios and two engines, simulated or not. It needs nothing
+// A page is of two scenarios and two engines. It needs nothing
 // but itself.
 func TestThePageHasTheSummaryAndOfEachScenarioTheTableAndThePictures(t *testing.T) {
-	for _, simulated := range []bool{false, true} {
+	{
 		dir := filepath.Join(t.TempDir(), "made", "on the way")
 		p, err := In(dir)
 		require.NoError(t, err)
 		for _, scenario := range []string{"steady", "burst"} {
 			of := results()
 			for _, r := range of {
-				r.Simulated, r.Trial.Scenario.Name = simulated, scenario
+				r.Trial.Scenario.Name = scenario
 				r.Log.Callers = []int{1}
 				r.Log.Calls = []measure.Call{granted(0, 0, 1000)}
 			}
@@ -185,13 +183,6 @@ func TestThePageHasTheSummaryAndOfEachScenarioTheTableAndThePictures(t *testing.
 			require.GreaterOrEqual(t, at, 0, part)
 			after += at + 1
 		}
-		for word, times := range map[string]int{"SIMULATION": 1 + 2, "simulation": 2 * 4} { // tables, and pictures
-			if !simulated {
-				times = 0
-			}
-			require.Equal(t, times, strings.Count(html, word), word)
-		}
-		require.NotEqual(t, simulated, strings.Contains(html, "This machine"))
 		for _, name := range []string{"steady-queueing-waits.svg", "burst-polling-gains.svg"} {
 			picture, err := os.ReadFile(filepath.Join(dir, name))
 			require.NoError(t, err)

@@ -11,14 +11,13 @@ import (
 // Report is one scenario over all engines. It is the JSON that the program
 // writes.
 type Report struct {
-	Scenario  string  `json:"scenario"`
-	Backend   string  `json:"backend"`
-	Simulated bool    `json:"simulated"`
-	Seed      uint64  `json:"seed"`
-	Quota     Quota   `json:"quota"`
-	Clients   int     `json:"clients"`
-	Callers   int     `json:"callers"`
-	Seconds   float64 `json:"seconds"` // asked for
+	Scenario string  `json:"scenario"`
+	Backend  string  `json:"backend"`
+	Seed     uint64  `json:"seed"`
+	Quota    Quota   `json:"quota"`
+	Clients  int     `json:"clients"`
+	Callers  int     `json:"callers"`
+	Seconds  float64 `json:"seconds"` // asked for
 
 	// StallMS is the longest time by which a plain sleep was late. Calls and
 	// arrivals must be ApartMS from each other for their order to count.
@@ -65,7 +64,7 @@ type Engine struct {
 func Of(results []*run.Result) Report {
 	t := results[0].Trial
 	r := Report{
-		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Simulated: results[0].Simulated, Seed: t.Load.Seed,
+		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Seed: t.Load.Seed,
 		Quota: Quota{
 			Permits: t.Load.Quota.Permits, PerMS: measure.Milliseconds(t.Load.Quota.Per),
 			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard), Ceiling: ceiling(t.Load),

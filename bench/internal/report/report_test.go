@@ -111,7 +111,6 @@ func TestJSON(t *testing.T) {
 
 	require.Equal(t, "steady", got["scenario"])
 	require.Equal(t, "embedded", got["backend"])
-	require.Equal(t, false, got["simulated"])
 	require.Equal(t, 3.0, got["seed"])
 	require.Equal(t, map[string]any{"permits": 20.0, "per_ms": 1000.0, "burst": 5.0, "guard_ms": 10.0}, got["quota"])
 	require.Equal(t, 4.0, got["clients"])

@@ -121,8 +121,7 @@ const widest = len("late p50 / p99")
 // Table writes the report for a person: the verdict and the rows that matter
 // most, or all there is.
 func (r Report) Table(w io.Writer, all bool) error {
-	fmt.Fprintf(w, "\n%s: %s\n%s%s · %s · quota %d per %s%s\n\n", r.Scenario, r.of.About,
-		r.kind(), r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6), r.within())
+	fmt.Fprintf(w, "\n%s: %s\n%s · %s · quota %d per %s%s\n\n", r.Scenario, r.of.About, r.people(), r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6), r.within())
 	for _, sentence := range r.Verdict() {
 		fmt.Fprintln(w, sentence)
 	}
@@ -171,14 +170,6 @@ func (r Report) within() (more string) {
 	return more
 }
 
-// kind marks figures that were simulated, not measured.
-func (r Report) kind() string {
-	if r.Simulated {
-		return "SIMULATION in virtual time · "
-	}
-	return ""
-}
-
 // Remarks are what the figures call for, with the engine they are of. Its faults
 // stand with the verdict.
 func (r Report) Remarks() (remarks []string) {
@@ -214,9 +205,6 @@ func (r Report) countedBy() string {
 // people are those who call.
 func (r Report) people() string {
 	processes := plural(r.Clients, "process", "processes")
-	if r.Simulated {
-		processes = plural(r.Clients, "client", "clients")
-	}
 	all := 0
 	for _, client := range r.Engines[0].Shares {
 		all += client.Callers
@@ -238,7 +226,7 @@ func (p *Page) summarize(w io.Writer) error {
 	if len(p.reports) < 2 {
 		return nil
 	}
-	fmt.Fprintf(w, "\n%sall scenarios\n\n", p.reports[0].kind())
+	fmt.Fprint(w, "\nall scenarios\n\n")
 	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
 	fmt.Fprintf(table, "\t\t%s\tgoal\n", strings.Join(columns, "\t"))
 	legend := ""

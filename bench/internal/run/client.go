@@ -38,26 +38,21 @@ func ClientMain() {
 	})
 }
 
-// crew is the callers of one client and what they share, in a process of its own
-// or in a simulation.
+// crew is the callers of one client and what they share.
 type crew struct {
 	Job
 	scenario scenario.Scenario
 	limiter  engines.Acquirer
 	rdb      *redis.Client
-	now      func() time.Duration
 	sent     atomic.Int64 // commands, for servers that do not count them
 
 	mu    sync.Mutex
 	calls []measure.Call
 }
 
-// newCrew has its limiter on a server. Late, in virtual time, is by how much
-// timers are late.
-func newCrew(
-	job Job, rdb *redis.Client, now func() time.Duration, late func(time.Duration) time.Duration,
-) (c *crew, err error) {
-	c = &crew{Job: job, rdb: rdb, now: now}
+// newCrew has its limiter on a server.
+func newCrew(job Job, rdb *redis.Client) (c *crew, err error) {
+	c = &crew{Job: job, rdb: rdb}
 	engine, known := engines.Named(job.Engine)
 	behaviour, too := scenario.Named(job.Scenario)
 	if !known || !too {
@@ -65,8 +60,8 @@ func newCrew(
 	}
 	c.scenario = behaviour
 	given := engine.Given(job.Load)
-	given.Flow, given.Late = fmt.Sprintf("client %d", job.Client), late
-	c.limiter, err = engine.Open(engines.Setup{Load: given, Redis: rdb, Name: job.Name, Now: now})
+	given.Flow = fmt.Sprintf("client %d", job.Client)
+	c.limiter, err = engine.Open(engines.Setup{Load: given, Redis: rdb, Name: job.Name})
 	return c, err
 }
 
@@ -78,7 +73,7 @@ func connect(job Job) (c *crew, visitors []Visitor, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if c, err = newCrew(job, rdb, measure.Now, nil); err != nil {
+	if c, err = newCrew(job, rdb); err != nil {
 		return nil, nil, err
 	}
 	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
@@ -147,10 +142,6 @@ type caller struct {
 	me     scenario.Caller
 	visit  Visitor
 
-	// enter, in virtual time, gives each call a moment of its own, and its ctx a
-	// name.
-	enter func(context.Context) context.Context
-
 	seq int
 }
 
@@ -162,13 +153,10 @@ func (c *caller) begin() { c.scenario.Behave(c.run, c.me) }
 const afterFailure = 50 * time.Millisecond
 
 func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
-	if c.enter != nil {
-		ctx = c.enter(ctx)
-	}
 	if c.run.Err() != nil {
 		return false
 	}
-	call := measure.Call{Client: c.Client, Caller: c.number, Seq: c.seq, Permits: n, Called: c.now(), Tokens: t}
+	call := measure.Call{Client: c.Client, Caller: c.number, Seq: c.seq, Permits: n, Called: measure.Now(), Tokens: t}
 	c.seq++
 	var settle engines.Settle
 	var err error
@@ -177,7 +165,7 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	} else {
 		settle, err = c.limiter.(engines.Counter).Take(ctx, t.Input, t.Reserved)
 	}
-	call.Ended, call.Outcome = c.now(), outcome(c.run, ctx, err)
+	call.Ended, call.Outcome = measure.Now(), outcome(c.run, ctx, err)
 	if err == nil {
 		// The permit is spent: the call is made even if the run has ended
 		// meanwhile.
@@ -205,14 +193,11 @@ func (c *caller) write(ctx context.Context, t measure.Tokens, settle engines.Set
 	if clock.Sleep(c.run, t.Takes) != nil || settle == nil {
 		return &t, nil
 	}
-	if c.enter != nil {
-		ctx = c.enter(ctx)
-	}
 	if c.run.Err() != nil {
 		return &t, nil
 	}
 	err := settle(context.WithoutCancel(ctx), t.Output)
-	t.Settled = c.now()
+	t.Settled = measure.Now()
 	return &t, err
 }
 

@@ -50,7 +50,6 @@ type Result struct {
 	Log        measure.Log
 	RedisCalls int    // in all
 	CountedBy  string // who counted them
-	Simulated  bool
 	Incidents  []Incident
 	Faults     []string
 

@@ -55,8 +55,7 @@ type Scenario struct {
 	// Callers is how many callers a client has; nil: as many as the load says.
 	Callers func(l Load, client int) int
 
-	// Behave is what one caller does until ctx ends. It tells time by package
-	// time only.
+	// Behave is what one caller does until ctx ends.
 	Behave func(ctx context.Context, me Caller)
 }
 
@@ -137,9 +136,6 @@ type Load struct {
 	Flow    string // who the client is to those who share by client
 	Ceiling Quota  // of each client, within the common quota; zero for none
 	Modest  bool   // the greedy clients do not call
-
-	// Late, in virtual time, is by how much a timer for a wait is late.
-	Late func(wait time.Duration) time.Duration `json:"-"`
 }
 
 // Default is the load of a run unless its scenario or a flag says otherwise.
