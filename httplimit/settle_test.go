@@ -15,14 +15,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fairlimittest"
 	"github.com/fairlimit/fairlimit/httplimit"
 )
 
 // counting is a queue that counts tokens as well.
 func counting(t *testing.T, calls int, opts ...fairlimit.Option) *fairlimit.Queue {
 	t.Helper()
-	tokens := fairlimit.WithUnit("tokens", fairlimit.PerHour(1000))
-	return limiter(t, fairlimit.PerHour(calls), append(opts, tokens)...).(*fairlimit.Queue)
+	opts = append(opts, fairlimit.WithUnit("tokens", fairlimit.PerHour(1000)), fairlimit.WithGuard(0))
+	return fairlimittest.New(t, fairlimit.PerHour(calls), opts...)
 }
 
 func tokens(n int) func(*http.Request) fairlimit.Amounts {

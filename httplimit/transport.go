@@ -21,13 +21,10 @@ const DefaultMaxPause = 15 * time.Minute
 // A Transport uses further methods if the limiter has them. Without WaitN, a
 // request for more than one permit is an error, and so is one for amounts
 // without Take. Without Pause, the Transport holds back only its own requests.
-// Heard is told of each response as soon as its header is there, and when its
-// request was sent.
 //
 //	WaitN(ctx context.Context, n int) error
 //	Take(ctx context.Context, a fairlimit.Amounts) (*fairlimit.Turn, error)
 //	Pause(ctx context.Context, d time.Duration) error // holds back everybody
-//	Heard(resp *http.Response, sent time.Time)
 type Waiter interface {
 	Wait(ctx context.Context) error
 }
@@ -116,14 +113,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	sent := time.Now()
 	resp, err := t.base().RoundTrip(req)
 	if err == nil && resp != nil {
-		if l, ok := t.Limiter.(interface {
-			Heard(*http.Response, time.Time)
-		}); ok {
-			l.Heard(resp, sent)
-		}
 		t.heed(req.Context(), resp, time.Now())
 		if turn != nil && t.Used != nil {
 			t.settleAfter(req.Context(), resp, turn)

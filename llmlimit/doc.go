@@ -44,8 +44,9 @@
 //   - Anthropic, platform.claude.com/docs/en/api/rate-limits: input is estimated
 //     at the start and corrected, and what was read from a cache does not count,
 //     except for Haiku 3.5. Output counts as it is written, and max_tokens does not.
-//     So output counts later than its turn: see [fairlimit.WithUnitGuard]. Until
-//     2025 the page said that max_tokens counts until the request ends.
+//     So output counts later than its turn, by up to the time that an answer
+//     takes: give the queue a guard that long, see [fairlimit.WithGuard]. Until 2025
+//     the page said that max_tokens counts until the request ends.
 //   - Gemini, ai.google.dev/gemini-api/docs/rate-limits: requests and input tokens
 //     a minute, and requests a day. Its 429 says in the body how long to wait.
 //
@@ -78,10 +79,6 @@
 // than 1 MiB, if only its beginning tells that.
 //
 // # What the provider says
-//
-// If a header says that less is left than the queue has available, the queue
-// counts the difference as used: see [fairlimit.Queue.Observe]. That is so if the
-// answer began within 5 s, and once a second at most.
 //
 // 429 and 529 pause the queue for everybody: for as long as the answer says, or
 // a second if it does not.

@@ -6,9 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -23,11 +21,8 @@ const (
 	OutputTokens = "output"
 )
 
-const (
-	fresh       = 5 * time.Second // so soon an answer has to begin for its header to count
-	observeOnce = time.Second     // the least between two observations of a unit
-	bound       = 5 * time.Second // ends a question that Redis does not answer
-)
+// bound ends a question that Redis does not answer.
+const bound = 5 * time.Second
 
 // New returns a Transport that takes a turn of the queue for each request, and
 // settles it: see above. Its Base, OnError and MaxPause may be set before the
@@ -62,9 +57,6 @@ type limiter struct {
 	rules     *rules
 	guesses   *estimate.Estimator
 	transport *httplimit.Transport
-
-	mu       sync.Mutex
-	observed map[string]time.Time // when a unit was observed last
 }
 
 func (l *limiter) amounts(req *http.Request) fairlimit.Amounts {
@@ -113,32 +105,6 @@ func (l *limiter) lower(a fairlimit.Amounts, err error) (lower bool) {
 		}
 	}
 	return lower
-}
-
-// Heard tells the queue what the header says is left.
-func (l *limiter) Heard(resp *http.Response, sent time.Time) {
-	if time.Since(sent) > fresh {
-		return // turns may have passed since, whose permits are free again
-	}
-	for _, h := range l.rules.headers {
-		left, err := strconv.Atoi(resp.Header.Get(h.remaining))
-		if err == nil && left >= 0 && l.mayObserve(h.unit) {
-			go l.do(func(ctx context.Context) error { return l.Observe(ctx, h.unit, left+h.rounded) })
-		}
-	}
-}
-
-func (l *limiter) mayObserve(unit string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if time.Since(l.observed[unit]) < observeOnce {
-		return false
-	}
-	if l.observed == nil {
-		l.observed = map[string]time.Time{}
-	}
-	l.observed[unit] = time.Now()
-	return true
 }
 
 func (l *limiter) pause(d time.Duration) {

@@ -77,9 +77,9 @@ var (
 		guessed: []string{InputTokens, OutputTokens},
 		others:  []string{"/messages/count_tokens", "/messages/batches"},
 		headers: []header{
-			{"", "anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset", 0},
-			{InputTokens, "anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset", 500},
-			{OutputTokens, "anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset", 500},
+			{"", "anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"},
+			{InputTokens, "anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"},
+			{OutputTokens, "anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"},
 		},
 	}
 	gemini = &rules{
@@ -110,12 +110,11 @@ type rules struct {
 // be replenished.
 type header struct {
 	unit, remaining, reset string
-	rounded                int // by how much the upstream may round down
 }
 
 var openAIHeaders = []header{
-	{"", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests", 0},
-	{Tokens, "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", 0},
+	{"", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"},
+	{Tokens, "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"},
 }
 
 // firstOutput is the guess of an output before anything is known of a model.

@@ -20,13 +20,7 @@ func OpenAI(requests, tokens fairlimit.Quota) *Upstream {
 			return map[string]int{"": 1, llmlimit.Tokens: max(r.most, (r.characters+3)/4)}
 		},
 		answer: chat,
-		left:   leftOfBoth,
 	}, map[string]fairlimit.Quota{"": requests, llmlimit.Tokens: tokens})
-}
-
-// leftOfBoth are the headers of OpenAI and of Azure.
-var leftOfBoth = map[string]string{
-	"": "x-ratelimit-remaining-requests", llmlimit.Tokens: "x-ratelimit-remaining-tokens",
 }
 
 // Azure charges the prompt and the most that may be written, until the request
@@ -38,7 +32,6 @@ func Azure(requests, tokens fairlimit.Quota) *Upstream {
 		},
 		end:    func(r request) map[string]int { return map[string]int{llmlimit.Tokens: r.input() + r.output} },
 		answer: chat,
-		left:   leftOfBoth,
 	}, map[string]fairlimit.Quota{"": requests, llmlimit.Tokens: tokens})
 }
 
@@ -51,11 +44,6 @@ func Anthropic(requests, input, output fairlimit.Quota) *Upstream {
 		},
 		writes: llmlimit.OutputTokens,
 		answer: message,
-		left: map[string]string{
-			"":                    "anthropic-ratelimit-requests-remaining",
-			llmlimit.InputTokens:  "anthropic-ratelimit-input-tokens-remaining",
-			llmlimit.OutputTokens: "anthropic-ratelimit-output-tokens-remaining",
-		},
 	}, map[string]fairlimit.Quota{"": requests, llmlimit.InputTokens: input, llmlimit.OutputTokens: output})
 }
 

@@ -71,7 +71,6 @@ type rules struct {
 	end    func(request) map[string]int // what start becomes when it ends, nil if it stays
 	writes string                       // the unit that counts what is written as it is written
 	answer func(http.ResponseWriter, request, func(part, parts int))
-	left   map[string]string // the header that says what is left of a unit
 }
 
 // build makes a model with a budget for each unit, of which "" is requests.
@@ -114,9 +113,6 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, _ := io.ReadAll(req.Body)
 	r := read(body)
 	charges, ok := u.admit(r)
-	for unit, name := range u.rules.left {
-		w.Header().Set(name, strconv.Itoa(u.left(unit)))
-	}
 	if !ok {
 		w.Header().Set("Retry-After", "1")
 		w.Header().Set("Content-Type", "application/json")
@@ -205,12 +201,6 @@ func (u *Upstream) sum(unit string, now time.Time) (sum int) {
 		}
 	}
 	return sum
-}
-
-func (u *Upstream) left(unit string) int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return max(0, u.budgets[unit].Permits-u.sum(unit, time.Now()))
 }
 
 var (
