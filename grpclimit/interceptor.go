@@ -42,8 +42,8 @@ type Interceptor struct {
 	// Limiter is asked before each call, under the call's ctx. If the ctx ends,
 	// or if the turn would come after its deadline, nothing is sent. The error
 	// is the limiter's, with a status: DEADLINE_EXCEEDED, CANCELLED,
-	// UNAVAILABLE for a Redis that cannot be asked, RESOURCE_EXHAUSTED for
-	// [fairlimit.ErrTooManyQueued], and INTERNAL for anything else.
+	// UNAVAILABLE for a Redis that cannot be asked, and INTERNAL for anything
+	// else.
 	Limiter Waiter
 
 	// Permits is what a call of the method costs, as in "/package.Service/Do".

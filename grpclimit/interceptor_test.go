@@ -100,10 +100,7 @@ func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
 		"a negative MaxPause": {&limit{Limiter: l, MaxPause: -1}, fairlimit.ErrInvalidOption, codes.Internal},
 		"more than ever":      {&limit{Limiter: l, Permits: permits(6)}, fairlimit.ErrExceedsQuota, codes.Internal},
 		"cancelled":           {&limit{Limiter: says(context.Canceled)}, context.Canceled, codes.Canceled},
-		"full": {
-			&limit{Limiter: says(fairlimit.ErrTooManyQueued)}, fairlimit.ErrTooManyQueued, codes.ResourceExhausted,
-		},
-		"Redis loads": {&limit{Limiter: says(loading)}, loading, codes.Unavailable},
+		"Redis loads":         {&limit{Limiter: says(loading)}, loading, codes.Unavailable},
 		"Redis is away": {
 			&limit{Limiter: says(fairlimit.ErrUnreachable)}, fairlimit.ErrUnreachable, codes.Unavailable,
 		},

@@ -12,10 +12,9 @@ import (
 // Limit refuses a call, they answer it with RESOURCE_EXHAUSTED.
 //
 // On a server, each call waits for its turn as long as the client's deadline
-// allows. Give the limiter [fairlimit.WithMaxWait] or
-// [fairlimit.WithMaxQueued]. Otherwise calls without a deadline pile up in the
-// server. On a client an [Interceptor] is better, because it also hears what
-// the server answers.
+// allows. Give the limiter [fairlimit.WithMaxWait]. Otherwise calls without a
+// deadline pile up in the server. On a client an [Interceptor] is better,
+// because it also hears what the server answers.
 type Limit struct {
 	Limiter Waiter // required
 }

@@ -29,10 +29,8 @@ func code(err error) codes.Code {
 	}{
 		{context.Canceled, codes.Canceled},
 		{context.DeadlineExceeded, codes.DeadlineExceeded},
-		{fairlimit.ErrTooManyQueued, codes.ResourceExhausted},
 		{fairlimit.ErrUnreachable, codes.Unavailable},
 		{fairlimit.ErrOutcomeUnknown, codes.Unavailable},
-		{fairlimit.ErrNotReplicated, codes.Unavailable},
 	} {
 		if errors.Is(err, known.err) {
 			return known.code

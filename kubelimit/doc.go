@@ -2,16 +2,15 @@
 // one quota, in order, over all processes.
 //
 //	quota := fairlimit.PerSecond(20)
-//	limiter, err := fairlimit.New(rdb, "cluster-a", quota)
+//	limiter, err := fairlimit.NewQueue(rdb, "cluster-a", quota)
 //	if err != nil {
 //		return err
 //	}
 //	config.RateLimiter = &kubelimit.RateLimiter{Limiter: limiter, Quota: quota}
 //	clients, err := kubernetes.NewForConfig(config) // QPS and Burst no longer count
 //
-//	reserver := limiter.(fairlimit.Reserver) // not on package window
-//	queue := workqueue.NewTypedRateLimitingQueue[string](
-//		&kubelimit.ItemRateLimiter[string]{Reserver: reserver},
+//	work := workqueue.NewTypedRateLimitingQueue[string](
+//		&kubelimit.ItemRateLimiter[string]{Reserver: limiter},
 //	)
 //
 // # Clients

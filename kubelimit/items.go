@@ -18,6 +18,11 @@ const (
 	longestOtherwise  = 5 * time.Minute
 )
 
+// Reserver is what an [ItemRateLimiter] needs: a [*fairlimit.Queue] is one.
+type Reserver interface {
+	ReserveN(ctx context.Context, n int) (*fairlimit.Reservation, error)
+}
+
 // ItemRateLimiter is a [workqueue.TypedRateLimiter]: each item that is added
 // again takes a turn, and comes out of the work queue when its turn comes.
 // Queues in all processes that share the Reserver's name share its quota.
@@ -30,7 +35,7 @@ type ItemRateLimiter[T comparable] struct {
 	// told an error that matches [fairlimit.ErrInvalidOption]. It should have no
 	// flow: with one, When waits until the flow has room, and Otherwise decides
 	// after five seconds.
-	Reserver fairlimit.Reserver
+	Reserver Reserver
 
 	// Otherwise says how long an item waits that got no turn within five
 	// seconds, mostly because Redis failed or did not answer. The item then

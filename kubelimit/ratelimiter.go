@@ -67,7 +67,7 @@ func (r *RateLimiter) Wait(ctx context.Context) error {
 	defer cancel(nil)
 	defer context.AfterFunc(life, func() { cancel(ErrStopped) })()
 	err := r.Limiter.Wait(ctx)
-	if err != nil && context.Cause(ctx) == ErrStopped && !errors.Is(err, ErrStopped) { // a fallback may tell no cause
+	if err != nil && context.Cause(ctx) == ErrStopped && !errors.Is(err, ErrStopped) { // another limiter may tell no cause
 		return fmt.Errorf("%w: %w", ErrStopped, err)
 	}
 	return err

@@ -125,24 +125,18 @@ func TestStopEndsAllThatWait(t *testing.T) {
 	assert.Equal(t, 1, status(t, l).Available)
 }
 
-// forever is a fallback that tells ctx's error and not its cause, as a
+// forever is a limiter that tells ctx's error and not its cause, as a
 // rate.Limiter does.
-type forever struct{}
+type forever struct{ fairlimit.Limiter }
 
-func (forever) AllowN(time.Time, int) bool { return false }
-
-func (forever) WaitN(ctx context.Context, _ int) error {
+func (forever) Wait(ctx context.Context) error {
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func TestStopEndsAWaitForAFallback(t *testing.T) {
-	server := redistest.StartServer(t)
-	r := &kubelimit.RateLimiter{
-		Limiter: limitertest.New(t, server.Client(), fairlimit.PerHour(1), fairlimit.WithFallback(forever{})),
-	}
-	server.Kill()
-	time.AfterFunc(100*time.Millisecond, r.Stop)
+func TestStopIsToldEvenIfTheLimiterDoesNotSayWhy(t *testing.T) {
+	r := &kubelimit.RateLimiter{Limiter: forever{}}
+	time.AfterFunc(10*time.Millisecond, r.Stop)
 	require.ErrorIs(t, r.Wait(t.Context()), kubelimit.ErrStopped)
 }
 

@@ -35,7 +35,7 @@ func NewPlace(
 
 // Queue is for a client that is given a queue. A busy machine misses no turn.
 func (p *Place) Queue(t testing.TB) *fairlimit.Queue {
-	return p.Redis.Queue(t, "service", p.Quota, fairlimit.WithMaxLateness(time.Minute),
+	return p.Redis.Queue(t, "service", p.Quota, fairlimit.WithGuard(0),
 		fairlimit.WithTrace(&fairlimit.Trace{Refused: func(int, error) { p.refused.Add(1) }}))
 }
 
