@@ -8,14 +8,11 @@ import (
 	"io"
 	"os"
 	"slices"
-	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
-	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/report"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
-	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
 // comparison is where engines are put to the test.
@@ -100,9 +97,6 @@ func (c *comparison) open(ctx context.Context) (err error) {
 	return nil
 }
 
-// lookAround is how long it takes to see how late sleeps are on this machine.
-const lookAround = 500 * time.Millisecond
-
 // round puts each engine through a round. When ctx ends, it returns what there
 // is until then.
 func (c comparison) round(ctx context.Context, r round) (results []*run.Result, err error) {
@@ -111,10 +105,6 @@ func (c comparison) round(ctx context.Context, r round) (results []*run.Result, 
 			return nil, err
 		}
 		defer c.server.Close()
-	}
-	if !r.guarded {
-		late := run.Lateness(ctx, lookAround)
-		r.load.Guard = max(r.load.Guard, scenario.Load{Quota: r.load.Quota}.Guarded(late).Guard+r.scenario.HeldUp())
 	}
 	for _, e := range r.engines {
 		if ctx.Err() != nil {
@@ -132,24 +122,14 @@ func (c comparison) round(ctx context.Context, r round) (results []*run.Result, 
 	return results, nil
 }
 
-// run puts an engine through a round. If the goal is how long the modest wait,
-// it does so a second time, without the greedy.
+// run puts an engine through a round.
 func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
 	t := run.Trial{
 		Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server,
 		Name: "bench:" + rand.Text(), What: r.what + ", " + e.Name, Progress: c.stderr,
 	}
 	fmt.Fprintf(c.stderr, "%s: %v to go\n", t.What, r.load.Duration)
-	result, err := t.Run(ctx)
-	if err != nil || r.load.Modest || r.scenario.Shares == nil || r.scenario.Shares.Wait == 0 || ctx.Err() != nil {
-		return result, err
-	}
-	r.load.Modest, r.what = true, r.what+" without the greedy"
-	modest, err := c.run(ctx, r, e)
-	if err == nil {
-		result.Modest = measure.FewWait(modest.Log)
-	}
-	return result, err
+	return t.Run(ctx)
 }
 
 // outputs are where the figures and the table go. Where standard output is for

@@ -8,9 +8,9 @@ import (
 	"io"
 	"strings"
 
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 // plan is what the command line asks for.
@@ -30,7 +30,6 @@ type round struct {
 	load     scenario.Load
 	engines  []engines.Engine
 	what     string // for the progress
-	guarded  bool   // the guard is as it was given
 }
 
 // mostCallers is how many a machine holds in all: each has a connection of its
@@ -74,14 +73,14 @@ func (p *plan) flags(l *scenario.Load, engines, scenarios *string) *flag.FlagSet
 	flags.StringVar(engines, "engines", "fair,window", "`names` of the engines to compare, or all")
 	flags.StringVar(scenarios, "scenario", "steady", "`names` of the scenarios to run, or all")
 	flags.Func("quota", "the upstream's rule, `permits/duration` (default 20/1s)", func(text string) error {
-		q, err := quotatext.ParseOne(text)
+		q, err := fairlimit.ParseQuota(text)
 		l.Quota.Permits, l.Quota.Per, l.Quota.Burst = q.Permits, q.Per, cmp.Or(q.Burst, l.Quota.Burst)
 		return err
 	})
 	flags.IntVar(&l.Quota.Burst, "burst", l.Quota.Burst, "`permits` that may go back to back; 0 is the whole quota")
 	flags.DurationVar(&l.Guard, "guard", l.Guard,
 		"`duration` by which engines lengthen the quota's window, if they can "+
-			"(default: twice as long as sleeps are late, at least 10ms)")
+			"(default: a twentieth of that window, 250ms at most)")
 	flags.IntVar(&l.Clients, "clients", l.Clients, "`processes` that call")
 	flags.IntVar(&l.Callers, "callers", l.Callers, "`goroutines` that call, in each process")
 	flags.DurationVar(&l.Duration, "duration", l.Duration, "`time` for which each scenario runs on each engine")
@@ -115,7 +114,6 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		_ = flags.Parse(args) // those that are given override the scenario's own
 		given := map[string]bool{}
 		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
-		r.guarded = given["guard"]
 		if !given["engines"] && s.Engines != "" {
 			engineNames = s.Engines
 		}
@@ -127,7 +125,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 			r.load.Quota.Burst = min(r.load.Quota.Burst, r.load.Quota.Permits)
 		}
 		if !given["guard"] {
-			r.load = r.load.Guarded(0)
+			r.load = r.load.Guarded()
 		}
 		if err := r.load.Check(); err != nil {
 			return p, err

@@ -30,9 +30,6 @@ func planned(t *testing.T, args string) (lines []string) {
 		for _, e := range r.engines {
 			line += " " + e.Name
 		}
-		if r.guarded {
-			line += " (guard fixed)"
-		}
 		lines = append(lines, line)
 	}
 	return lines
@@ -40,15 +37,15 @@ func planned(t *testing.T, args string) (lines []string) {
 
 func TestAFlagComesBeforeWhatTheScenarioWants(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                            "steady 20/1s guard 10ms 4x8 12s seed 1: fair window",
-		"-scenario greedy -clients 3": "greedy 20/1s burst 1 guard 10ms 3x1 12s seed 1: fair window",
-		"-quota 4/2s -seed 3":         "steady 4/2s guard 10ms 4x8 12s seed 3: fair window",
-		"-guard 10ms":                 "steady 20/1s guard 10ms 4x8 12s seed 1: fair window (guard fixed)",
+		"":                            "steady 20/1s guard 50ms 4x8 12s seed 1: fair window",
+		"-scenario greedy -clients 3": "greedy 20/1s burst 1 guard 50ms 3x1 12s seed 1: fair window",
+		"-quota 4/2s -seed 3":         "steady 4/2s guard 100ms 4x8 12s seed 3: fair window",
+		"-guard 10ms":                 "steady 20/1s guard 10ms 4x8 12s seed 1: fair window",
 		"-scenario laggy":             "laggy 20/1s guard 250ms 4x8 12s seed 1: fair window",
-		"-scenario laggy -guard 0":    "laggy 20/1s guard 0s 4x8 12s seed 1: fair window (guard fixed)",
-		"-scenario tenants":           "tenants 10/1s guard 10ms 20x1 24s seed 1: fair+flows redis_rate bottleneck bullmq",
+		"-scenario laggy -guard 0":    "laggy 20/1s guard 0s 4x8 12s seed 1: fair window",
+		"-scenario tenants":           "tenants 20/1s guard 50ms 2x3 20s seed 1: fair+flows redis_rate",
 		"-scenario few-3-every -engines fair -duration 9s": "few-3-every 1/50ms guard 10ms 2x3 9s seed 1: fair",
-		"-callers 2500": "steady 20/1s guard 10ms 4x2500 12s seed 1: fair window", // as many as a machine holds
+		"-callers 2500": "steady 20/1s guard 50ms 4x2500 12s seed 1: fair window", // as many as a machine holds
 	} {
 		require.Equal(t, []string{want}, planned(t, args), args)
 	}
@@ -61,8 +58,8 @@ func TestOneNameMayStandForSeveral(t *testing.T) {
 	all := planned(t, "-scenario all -engines all")
 	require.Len(t, all, len(scenario.All))
 	_, picked, _ := strings.Cut(all[0], ":")
-	require.Len(t, strings.Fields(picked), len(engines.All)-2, "two are for tokens only")
-	require.Contains(t, all[len(all)-1], ": fair fair+flows redis_rate chained rival", "the others count no tokens")
+	require.Len(t, strings.Fields(picked), len(engines.All))
+	require.Contains(t, all[len(all)-1], ": fair fair+flows redis_rate", "window counts no tokens")
 }
 
 func TestDefaultsOfSpeed(t *testing.T) {

@@ -24,10 +24,6 @@ import (
 const asMain = "FAIRLIMIT_BENCH_TEST_MAIN"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(spins) != "" {
-		spin()
-		return
-	}
 	if os.Getenv(asMain) != "" {
 		breakFair(os.Getenv(broken))
 		main()
@@ -35,12 +31,6 @@ func TestMain(m *testing.M) {
 	}
 	redistest.Parallel(4)
 	os.Exit(m.Run())
-}
-
-// spin keeps a processor busy until whoever began it has ended or kills it.
-func spin() {
-	for parent := os.Getppid(); os.Getppid() == parent; {
-	}
 }
 
 // program is a run of the program, not yet started.
@@ -119,7 +109,6 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"-quota 20":                           "20/1s",
 		"-quota 0/1s":                         "at least 1",
 		"-quota 1/1h":                         "-duration", // too short
-		"-quota 2000000000/1s -engines fair":  "fair",      // too much to hold
 		"-burst 21":                           "-burst",
 		"-guard -1s":                          "-guard",
 		"-clients 0":                          "-clients",

@@ -35,10 +35,8 @@ func figure(all map[string]figures, scenario, figure string) float64 {
 
 func TestScenariosOnFair(t *testing.T) {
 	t.Parallel()
-	all := every(t, "steady,burst,greedy,newcomer,trickle,weighted,impatient,fickle", 8)
+	all := every(t, "steady,burst,greedy,trickle,weighted,impatient,fickle", 7)
 	for scenario, one := range all {
-		require.Zero(t, figure(all, scenario, "early"), scenario)
-		require.Contains(t, one.Engines[0], "lateness_ms")
 		require.NotContains(t, one.Engines[0], "incidents", scenario)
 		require.NotNil(t, one.Goal, scenario)
 	}
@@ -64,7 +62,6 @@ func TestScenariosOnFairInWhichSomethingHappensOrFlowsAndTokensCount(t *testing.
 	require.Greater(t, figure(all, "onoff", "missed_turns"), 0.0, "its process slept through them")
 	incidents := map[string]int{"crash": 1, "onoff": 4}
 	for scenario, one := range all {
-		require.Zero(t, figure(all, scenario, "early"), scenario)
 		happened, _ := one.Engines[0]["incidents"].([]any)
 		require.Equal(t, incidents[scenario] > 0, len(happened) > 0, scenario)
 		require.LessOrEqual(t, len(happened), incidents[scenario], scenario)

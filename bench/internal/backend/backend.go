@@ -48,7 +48,7 @@ func Open(ctx context.Context, addr string) (*Backend, error) {
 		}
 		return &Backend{Name: "embedded", Addr: server.Addr(), Client: server.Client(), Close: server.Close}, nil
 	}
-	client, err := Connect(ctx, addr, "")
+	client, err := Connect(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
@@ -84,18 +84,14 @@ func nameOf(info map[string]string) string {
 }
 
 // Connect returns a client of the server at host:port, or at a redis:// URL,
-// once the server has answered. If via is not empty, it is the host:port that
-// the client connects to instead.
-func Connect(ctx context.Context, addr, via string) (*redis.Client, error) {
+// once the server has answered.
+func Connect(ctx context.Context, addr string) (*redis.Client, error) {
 	options := &redis.Options{Addr: addr}
 	if strings.Contains(addr, "://") {
 		var err error
 		if options, err = redis.ParseURL(addr); err != nil {
 			return nil, fmt.Errorf("-redis %s cannot be read: %w", addr, err)
 		}
-	}
-	if via != "" {
-		options.Network, options.Addr = "tcp", via
 	}
 	client := redis.NewClient(options)
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -6,39 +6,31 @@ package measure
 // Inversions, MaxOvertake and UpstreamRejections are the engine's. What
 // bystanders show to be the machine's work is counted apart.
 type Figures struct {
-	Grants             int        `json:"grants"`
-	Permits            int        `json:"permits"` // granted
-	Refused            int        `json:"refused"`
-	Left               int        `json:"left"` // gave up by themselves
-	Failed             int        `json:"failed"`
-	Inversions         int        `json:"inversions"`
-	MaxOvertake        int        `json:"max_overtake"`
-	UpstreamRejections int        `json:"upstream_rejections"`
-	MachineInversions  int        `json:"machine_inversions"`
-	MachineRejections  int        `json:"machine_rejections"`
-	MaxInWindow        int        `json:"max_in_window"`
-	MaxOfOne           *int       `json:"max_in_window_of_one,omitempty"` // client, in a window of its ceiling
-	MissedTurns        int        `json:"missed_turns"`                   // the process woke too late for them
-	Utilization        Part       `json:"utilization"`
-	Jain               float64    `json:"jain"`
-	ShareMaxOverMin    *float64   `json:"share_max_over_min"` // null: a client got nothing
-	SmallestShare      Part       `json:"smallest_share"`     // of all permits
-	LongestStarvedMS   MS         `json:"longest_starved_ms"`
-	WaitMS             Quantiles  `json:"wait_ms"`
-	FewWaitMS          *MS        `json:"few_wait_ms,omitempty"`       // median of the clients with the fewest callers
-	FewWaitAloneMS     *MS        `json:"few_wait_alone_ms,omitempty"` // likewise, if the greedy do not call
-	LatenessMS         *Quantiles `json:"lateness_ms,omitempty"`
-	Early              *int       `json:"early,omitempty"`
-	PromisedInversions *int       `json:"promised_inversions,omitempty"` // by questions and answers, beyond doubt
-	PromisedExcess     *int       `json:"promised_excess,omitempty"`     // windows over the quota, beyond doubt
-	SpreadMS           *MS        `json:"spread_ms,omitempty"`
-	Output             *Output    `json:"output,omitempty"`
-	Shares             []Share    `json:"clients"`
+	Grants             int       `json:"grants"`
+	Permits            int       `json:"permits"` // granted
+	Refused            int       `json:"refused"`
+	Left               int       `json:"left"` // gave up by themselves
+	Failed             int       `json:"failed"`
+	Inversions         int       `json:"inversions"`
+	MaxOvertake        int       `json:"max_overtake"`
+	UpstreamRejections int       `json:"upstream_rejections"`
+	MachineInversions  int       `json:"machine_inversions"`
+	MachineRejections  int       `json:"machine_rejections"`
+	MaxInWindow        int       `json:"max_in_window"`
+	MaxOfOne           *int      `json:"max_in_window_of_one,omitempty"` // client, in a window of its ceiling
+	MissedTurns        int       `json:"missed_turns"`                   // the process woke too late for them
+	Utilization        Part      `json:"utilization"`
+	Jain               float64   `json:"jain"`
+	ShareMaxOverMin    *float64  `json:"share_max_over_min"` // null: a client got nothing
+	SmallestShare      Part      `json:"smallest_share"`     // of all permits
+	LongestStarvedMS   MS        `json:"longest_starved_ms"`
+	WaitMS             Quantiles `json:"wait_ms"`
+	Output             *Output   `json:"output,omitempty"`
+	Shares             []Share   `json:"clients"`
 }
 
 // Of computes the figures of a log.
 func Of(log Log, rule Rule) Figures {
-	log.Calls = WithTurns(log)
 	arrived, got := arrivals(log.Calls), shares(log)
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
@@ -50,16 +42,13 @@ func Of(log Log, rule Rule) Figures {
 		WaitMS:           quantiles(waits(log.Calls, func(c Call) bool { return c.Outcome == Granted })),
 		Shares:           got,
 	}
-	f.FewWaitMS = FewWait(log)
-	f.SpreadMS = spread(arrived)
 	f.Output = outputOf(arrived, rule)
 	if f.Utilization = utilization(log, arrived, rule); rule.Output > 0 {
 		f.Utilization = usedOutput(log, arrived, rule)
 	}
-	hindered := newHindrance(log.Machine)
-	for _, told := range log.Told {
-		f.MissedTurns += len(told.Missed)
-		hindered.missed = append(hindered.missed, told.Missed)
+	hindered := newHindrance(log)
+	for _, missed := range log.Missed {
+		f.MissedTurns += len(missed)
 	}
 	seen, _ := overtaking(log.Calls, rule.Apart, asSeen)
 	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart, hindered.cleared)
@@ -72,12 +61,5 @@ func Of(log Log, rule Rule) Figures {
 		}
 	}
 	f.Grants, f.Refused, f.Left, f.Failed = ended[Granted], ended[Refused], ended[Left], ended[Failed]
-	if rule.Queues {
-		late, early := punctuality(log.Calls)
-		turns := taken(log.Calls)
-		disorder, excess := Disordered(turns, turns), rule.excess(turns)
-		q := quantiles(late)
-		f.LatenessMS, f.Early, f.PromisedInversions, f.PromisedExcess = &q, &early, &disorder, &excess
-	}
 	return f
 }

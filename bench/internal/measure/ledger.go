@@ -4,8 +4,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/fairlimit/fairlimit"
 )
 
 // Limits are what the service allows: at most so many permits in any half-open
@@ -13,7 +11,6 @@ import (
 type Limits struct {
 	Permits int
 	Per     time.Duration
-	Ceiling fairlimit.Quota // of each client; zero for none
 
 	// Input and Output are the tokens in a window of the quota, 0 if they do not
 	// count.
@@ -21,38 +18,34 @@ type Limits struct {
 }
 
 // Ledger is what the service does whose quota everybody shares. It keeps the
-// limit of all calls and that of each client strictly, on one clock, and writes
-// down everything that reached it.
+// limit strictly, on one clock, and writes down everything that reached it.
 type Ledger struct {
 	Limits
 	now func() time.Duration
 
 	mu       sync.Mutex
 	arrivals []Call
-	whole    admitted
-	clients  map[int]*admitted
+	admitted []Call // those that still count
+	permits  int    // of these
 }
 
 // NewLedger has seen nothing yet.
-func NewLedger(l Limits, now func() time.Duration) *Ledger {
-	return &Ledger{Limits: l, now: now, clients: map[int]*admitted{}}
-}
+func NewLedger(l Limits, now func() time.Duration) *Ledger { return &Ledger{Limits: l, now: now} }
 
 // Arrive stamps the call, writes it down and returns it. A call that is rejected
-// takes nothing from any limit.
+// takes nothing from the limit.
 func (l *Ledger) Arrive(c Call) Call {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.Reached, c.Arrived = true, l.now()
-	client := l.clients[c.Client]
-	if client == nil {
-		client = &admitted{}
-		l.clients[c.Client] = client
+	for len(l.admitted) > 0 && l.admitted[0].Arrived <= c.Arrived-l.Per {
+		l.permits -= l.admitted[0].Permits
+		l.admitted = l.admitted[1:]
 	}
-	c.Rejected = !l.whole.room(l.Permits, l.Per, c) || !client.room(l.Ceiling.Permits, l.Ceiling.Per, c) || !l.fits(c)
+	c.Rejected = l.permits+c.Permits > l.Permits || !l.fits(c)
 	if !c.Rejected {
-		l.whole.add(c)
-		client.add(c)
+		l.admitted = append(l.admitted, c)
+		l.permits += c.Permits
 	}
 	l.arrivals = append(l.arrivals, c)
 	return c
@@ -70,25 +63,4 @@ func (l *Ledger) Count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.arrivals)
-}
-
-// admitted are the calls that still count against a limit.
-type admitted struct {
-	calls   []Call
-	permits int
-}
-
-// room forgets what does not count any more, and reports whether there is room
-// for a call that arrives now.
-func (a *admitted) room(permits int, per time.Duration, c Call) bool {
-	for len(a.calls) > 0 && a.calls[0].Arrived <= c.Arrived-per {
-		a.permits -= a.calls[0].Permits
-		a.calls = a.calls[1:]
-	}
-	return permits == 0 || a.permits+c.Permits <= permits
-}
-
-func (a *admitted) add(c Call) {
-	a.calls = append(a.calls, c)
-	a.permits += c.Permits
 }

@@ -39,55 +39,41 @@ func (m Machine) Worst(befallen map[int]bool) (worst time.Duration) {
 
 // hindrance tells what the machine, and not the engine, did to each call.
 type hindrance struct {
-	atHome []timeline        // by client: its process stood still
-	asking []timeline        // by client: its process did, or Redis
-	missed [][]time.Duration // by client: it woke too late for a turn
+	stalls []timeline        // by client: its process stood still, or Redis did
+	missed [][]time.Duration // by client: a caller woke too late for its turn
 }
 
-func newHindrance(m Machine) (h hindrance) {
+func newHindrance(log Log) (h hindrance) {
+	m := log.Machine
 	for _, stalls := range m.Clients {
-		h.atHome = append(h.atHome, newTimeline(stalls))
-		h.asking = append(h.asking, newTimeline(stalls, m.Here, m.Redis))
+		h.stalls = append(h.stalls, newTimeline(stalls, m.Here, m.Redis))
 	}
+	h.missed = log.Missed
 	return h
 }
 
-// held is by how much the machine held up a call, at most.
-type held struct {
-	before    time.Duration // its question: the machine stood still between the call and the answer
-	answering time.Duration // the answer that won the turn
-	after     time.Duration // once it could go; no engine has a hand in the way to the upstream
-
-	// unexplained is how late the call woke up beyond what the machine is known
-	// to have done.
-	unexplained time.Duration
-}
-
-func (h hindrance) of(c Call) (by held) {
+// held is for how long the machine held up a call, at most: it stood still while
+// the call waited. No engine has a hand in the way to the upstream.
+func (h hindrance) held(c Call) (by time.Duration) {
 	if c.Reached {
-		by.after = max(0, c.Arrived-c.Ended)
+		by = max(0, c.Arrived-c.Ended)
 	}
-	if c.Turn == nil || c.Client >= len(h.atHome) {
-		return by
+	if c.Client < len(h.stalls) {
+		by += h.stalls[c.Client].within(c.Called, c.Ended)
 	}
-	asking, waking := h.asking[c.Client], h.atHome[c.Client].within(c.Turn.Due(), c.Ended)
-	by.before = asking.within(c.Called, c.Turn.Replied)
-	by.answering = asking.within(c.Turn.Sent, c.Turn.Replied)
-	by.after += waking
-	by.unexplained = max(0, c.Ended-c.Turn.Due()-waking)
 	return by
 }
 
 // cleared is the call without what the machine did to it. An inversion that is
-// still there is the engine's work. If its process missed a turn meanwhile, its
-// callers took each other's turns, and nobody passed it.
+// still there is the engine's work. If a caller of its process missed a turn
+// meanwhile, nobody passed it.
 func (h hindrance) cleared(c Call) Span {
 	meanwhile := func(at time.Duration) bool { return c.Called <= at && at <= c.Gone() }
 	if c.Client < len(h.missed) && slices.ContainsFunc(h.missed[c.Client], meanwhile) {
 		return Span{c.Called, c.Called}
 	}
-	by := h.of(c)
-	return Span{c.Called + by.before, c.Gone() - by.answering - by.after}
+	by := h.held(c)
+	return Span{c.Called + by, c.Gone() - by}
 }
 
 // timeline is stalls that lie apart and in order.
@@ -116,9 +102,4 @@ func (t timeline) within(from, to time.Duration) (stalled time.Duration) {
 		stalled += max(0, min(to, s.To)-max(from, s.From))
 	}
 	return stalled
-}
-
-// Stalled is how much of the time between two moments was stalled.
-func Stalled(stalls []Stall, from, to time.Duration) time.Duration {
-	return newTimeline(stalls).within(from, to)
 }

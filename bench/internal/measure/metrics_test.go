@@ -156,43 +156,6 @@ func TestUtilization(t *testing.T) {
 		"nobody asked in between, and the first quota after it was due at once")
 }
 
-func TestPunctuality(t *testing.T) {
-	call := func(ended, sent, replied, wait int) Call {
-		c := grant(0, 0, ended)
-		c.Turn = &Turn{
-			Sent:    time.Duration(sent) * ms,
-			Replied: time.Duration(replied) * ms,
-			Wait:    time.Duration(wait) * ms,
-		}
-		return c
-	}
-	late, early := punctuality([]Call{
-		call(115, 10, 12, 100), call(110, 10, 12, 100), call(109, 10, 12, 100), grant(0, 0, 1),
-	})
-	require.Equal(t, []time.Duration{3 * ms, -2 * ms, -3 * ms}, late)
-	require.Equal(t, 1, early, "110 may still be right, 109 cannot")
-}
-
-func TestSpread(t *testing.T) {
-	call := func(arrived, sent, replied int) Call {
-		c := grant(0, 0, arrived)
-		c.Turn = &Turn{Sent: time.Duration(sent) * ms, Replied: time.Duration(replied) * ms}
-		return c
-	}
-	require.InDelta(t, 14, float64(*spread([]Call{call(3, 0, 2), call(120, 105, 110)})), 1e-9, "at most 15, at least 1")
-	require.Nil(t, spread([]Call{grant(0, 0, 1)}))
-}
-
-func TestQuantilesAreByNearestRank(t *testing.T) {
-	var d []time.Duration
-	for i := range 100 {
-		d = append(d, time.Duration(100-i)*ms)
-	}
-	require.Equal(t, Quantiles{P50: 50, P99: 99, Max: 100}, quantiles(d))
-	require.Equal(t, Quantiles{P50: 1, P99: 1, Max: 1}, quantiles([]time.Duration{ms}))
-	require.Zero(t, quantiles(nil))
-}
-
 func TestFiguresOfAKnownLog(t *testing.T) {
 	left := Call{Client: 1, Permits: 1, Called: 0, Ended: 5 * ms, Outcome: Left}
 	refused := Call{Client: 1, Permits: 1, Called: 0, Ended: 5 * ms, Outcome: Refused}
@@ -214,9 +177,6 @@ func TestFiguresOfAKnownLog(t *testing.T) {
 	require.InDelta(t, 2, *f.ShareMaxOverMin, 1e-9)
 	require.InDelta(t, 2000, float64(f.LongestStarvedMS), 1e-9)
 	require.Equal(t, []Share{{Callers: 1, Grants: 2, Permits: 2}, {Callers: 1, Grants: 1, Permits: 1}}, f.Shares)
-	require.Nil(t, f.Early, "an engine without a queue promises no turn")
-
-	require.Zero(t, *Of(log, Rule{Limits: Limits{Permits: 1, Per: time.Second}, Apart: 10 * ms, Queues: true}).Early)
 }
 
 func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
@@ -238,24 +198,13 @@ func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
 	require.InDelta(t, 0.5, float64(f.Utilization), 0.01)
 }
 
-func TestTheFewWaitAsLongAsTheyStillDo(t *testing.T) {
-	rule := Rule{Limits: Limits{Permits: 2, Per: 100 * ms}, Apart: 10 * ms}
-	waiting := turn(1, 100, 900, 900, 900)
-	waiting.Outcome, waiting.Reached, waiting.Ended = Waiting, false, time.Second
-	log := Log{End: time.Second, Callers: []int{50, 1}, Calls: []Call{turn(0, 0, 10, 10, 11), waiting}}
-	require.InDelta(t, 900, float64(*Of(log, rule).FewWaitMS), 1e-9)
-	log.Callers = []int{1, 1}
-	require.Nil(t, Of(log, rule).FewWaitMS)
-	log.Callers = []int{0, 1}
-	require.InDelta(t, 900, float64(*FewWait(log)), 1e-9, "a client without callers is none")
-}
-
 func TestWhatOneClientGetsOfAll(t *testing.T) {
-	ceiling := fairlimit.Quota{Permits: 2, Per: 100 * ms}
-	rule := Rule{Limits: Limits{Permits: 4, Per: time.Second, Ceiling: ceiling}, Apart: 10 * ms}
+	rule := Rule{
+		Limits: Limits{Permits: 4, Per: time.Second}, Apart: 10 * ms,
+		Ceiling: fairlimit.Quota{Permits: 2, Per: 100 * ms},
+	}
 	log := Log{End: 4 * time.Second, Callers: []int{1, 1}, Calls: []Call{
-		turn(0, 0, 10, 10, 10), turn(0, 0, 2050, 2050, 2050), turn(0, 0, 2109, 2109, 2109),
-		turn(0, 0, 2149, 2149, 2149), turn(1, 0, 2020, 2020, 2020),
+		grant(0, 0, 10), grant(0, 0, 2050), grant(0, 0, 2109), grant(0, 0, 2149), grant(1, 0, 2020),
 	}}
 	f := Of(log, rule)
 	require.Equal(t, 3, *f.MaxOfOne)
@@ -264,24 +213,11 @@ func TestWhatOneClientGetsOfAll(t *testing.T) {
 	require.Nil(t, Of(log, rule).MaxOfOne)
 }
 
-func TestACeilingBoundsWhatThoseWhoWaitMayUse(t *testing.T) {
-	ceiling := fairlimit.Quota{Permits: 2, Per: 100 * ms}
-	rule := Rule{Limits: Limits{Permits: 4, Per: 100 * ms, Ceiling: ceiling}, Apart: 10 * ms}
-	log := Log{End: time.Second, Callers: []int{1, 1}}
-	for at := 0; at < 1000; at += 50 { // 2 each 100 ms, all of one client
-		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
-	}
-	log.Calls = append(log.Calls, Call{Client: 0, Permits: 1, Outcome: Waiting, Ended: time.Second})
-	require.InDelta(t, 1, float64(Of(log, rule).Utilization), 0.02)
-	log.Calls = append(log.Calls, Call{Client: 1, Permits: 1, Outcome: Waiting, Ended: time.Second})
-	require.InDelta(t, 0.5, float64(Of(log, rule).Utilization), 0.02, "the other one might have gone as well")
-}
-
 func TestTimeInWhichTheMachineStoodStillIsNotUnused(t *testing.T) {
 	rule := Rule{Limits: Limits{Permits: 1, Per: 100 * ms}, Apart: 10 * ms}
 	log := Log{End: time.Second, Callers: []int{1}}
 	for at := 0; at < 500; at += 100 {
-		log.Calls = append(log.Calls, turn(0, 0, at, at, at))
+		log.Calls = append(log.Calls, grant(0, 0, at))
 	}
 	log.Calls = append(log.Calls, Call{Permits: 1, Outcome: Waiting, Ended: time.Second})
 	require.InDelta(t, 4.0/9, float64(Of(log, rule).Utilization), 0.02)
@@ -289,41 +225,76 @@ func TestTimeInWhichTheMachineStoodStillIsNotUnused(t *testing.T) {
 	require.InDelta(t, 1, float64(Of(log, rule).Utilization), 0.02)
 }
 
-func TestALedgerIsStrictForAllAndForEachClient(t *testing.T) {
-	type arrival struct{ at, client, permits int }
-	ceiling := fairlimit.Quota{Permits: 2, Per: time.Second}
+func TestALedgerIsStrict(t *testing.T) {
+	type arrival struct{ at, permits int }
 	for name, c := range map[string]struct {
-		limits   Limits
+		permits  int
 		arrivals []arrival
 		want     []bool
 	}{
 		"half open: an arrival leaves the window exactly one second later": {
-			Limits{Permits: 2, Per: time.Second},
-			[]arrival{{0, 0, 1}, {600, 0, 1}, {601, 0, 1}, {999, 0, 1}, {1000, 0, 1}, {1599, 0, 1}, {1600, 0, 1}},
+			2,
+			[]arrival{{0, 1}, {600, 1}, {601, 1}, {999, 1}, {1000, 1}, {1599, 1}, {1600, 1}},
 			[]bool{true, true, false, false, true, false, true},
 		},
 		"permits count": {
-			Limits{Permits: 5, Per: time.Second},
-			[]arrival{{0, 0, 3}, {1, 0, 3}, {2, 0, 2}, {3, 0, 1}},
-			[]bool{true, false, true, false},
-		},
-		"a ceiling": {
-			Limits{Permits: 5, Per: time.Second, Ceiling: ceiling},
-			[]arrival{
-				{0, 0, 1}, {10, 0, 1}, {20, 0, 1}, {30, 1, 1}, {31, 1, 1}, {32, 1, 1}, // each client its own
-				{40, 2, 1}, {50, 2, 1}, {999, 0, 1}, {1000, 0, 1}, // and all together
-			},
-			[]bool{true, true, false, true, true, false, true, false, false, true},
+			5, []arrival{{0, 3}, {1, 3}, {2, 2}, {3, 1}}, []bool{true, false, true, false},
 		},
 	} {
 		var now time.Duration
-		ledger := NewLedger(c.limits, func() time.Duration { return now })
+		ledger := NewLedger(Limits{Permits: c.permits, Per: time.Second}, func() time.Duration { return now })
 		var admitted []bool
 		for _, a := range c.arrivals {
 			now = time.Duration(a.at) * ms
-			admitted = append(admitted, !ledger.Arrive(Call{Client: a.client, Permits: a.permits}).Rejected)
+			admitted = append(admitted, !ledger.Arrive(Call{Permits: a.permits}).Rejected)
 		}
 		require.Equal(t, c.want, admitted, name)
 		require.Len(t, ledger.Arrivals(), len(c.want), "it writes down what it rejected")
 	}
+}
+
+// writing is a call that reserved and wrote so much output, in ten seconds.
+func writing(called, arrived, reserved, output int) Call {
+	c := grant(0, called, arrived)
+	c.Tokens = &Tokens{Input: 1, Reserved: reserved, Output: output, Takes: 10 * time.Second}
+	return c
+}
+
+func TestOutputCountsAsFarAsItIsWritten(t *testing.T) {
+	var now time.Duration
+	ledger := NewLedger(Limits{Permits: 100, Per: time.Minute}, func() time.Duration { return now })
+	ledger.Input, ledger.Output = 3, 1000
+	rejected := func(at int) bool {
+		now = time.Duration(at) * ms
+		return ledger.Arrive(writing(at, at, 0, 1000)).Rejected
+	}
+	require.False(t, rejected(0))
+	require.False(t, rejected(9_999), "999 are written")
+	require.True(t, rejected(10_000), "there is no room for output")
+	require.True(t, rejected(59_999))
+	require.False(t, rejected(80_000), "all have left the window")
+
+	ledger.Output = 1_000_000
+	require.False(t, rejected(80_001))
+	require.False(t, rejected(80_002))
+	require.True(t, rejected(80_003), "there is no room for input")
+}
+
+func TestAWindowMightHoldWhatItsOwnCallsWroteBeyondTheirEstimates(t *testing.T) {
+	rule := Rule{Limits: Limits{Permits: 100, Per: time.Minute, Input: 100, Output: 1000}}
+	turnedAway := writing(0, 30_000, 500, 5000)
+	turnedAway.Rejected = true
+	calls := []Call{
+		writing(0, 1, 100, 900), // before the fullest window
+		writing(0, 60_001, 400, 500), turnedAway, writing(69_000, 80_000, 300, 350), writing(0, 90_000, 300, 200),
+	}
+	o := outputOf(calls, rule)
+	require.InDelta(t, 1.05, float64(o.Fullest), 1e-9)
+	require.InDelta(t, 1.15, float64(o.AtMost), 1e-9)
+	require.Nil(t, outputOf(calls, Rule{Limits: Limits{Permits: 1, Per: time.Minute}}))
+
+	log := Log{End: 180 * time.Second, Calls: []Call{
+		writing(0, 0, 0, 700), writing(0, 60_000, 0, 800), writing(0, 120_000, 0, 600),
+	}}
+	require.InDelta(t, 0.7, float64(usedOutput(log, log.Calls, rule)), 1e-9, "from the second window on")
 }

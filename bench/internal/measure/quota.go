@@ -67,20 +67,13 @@ func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turne
 }
 
 // rejected counts what the upstream turned away: what is the engine's doing,
-// and what is the machine's. A call whose answer was held up may have had its
-// slot before that or after; it is taken as it explains more.
+// and what is the machine's.
 func rejected(arrived []Call, rule Rule, h hindrance) (engines, machines int) {
 	all := len(arrived) - len(admittedOf(arrived))
-	if engines = all; all == 0 {
+	if all == 0 {
 		return 0, 0
 	}
-	after := func(by held) time.Duration { return by.after + min(rule.Blur, by.unexplained) }
-	answering := func(by held) time.Duration { return by.answering + after(by) }
-	for _, delay := range []func(held) time.Duration{after, answering} {
-		engines = min(engines, rejections(arrived, rule, func(c Call) time.Duration {
-			return max(0, delay(h.of(c))-ordinary)
-		}))
-	}
+	engines = min(all, rejections(arrived, rule, func(c Call) time.Duration { return max(0, h.held(c)-ordinary) }))
 	return engines, all - engines
 }
 
@@ -96,32 +89,20 @@ const ordinary = 5 * time.Millisecond
 // time that it takes to ask does not count.
 //
 // Time in which the upstream's process or the server stood still does not count.
-// With ceilings, what counts is the part of the quota that the clients who wait
-// may use.
 func utilization(log Log, arrived []Call, rule Rule) Part {
 	if len(arrived) == 0 {
 		return 0
 	}
 	var occupied, possible float64
-	before, within := time.Duration(0), 0
-	waiting := map[int]int{} // callers, by client
+	before, within, waiting := time.Duration(0), 0, 0
 	still := newTimeline(log.Machine.Here, log.Machine.Redis)
 	for _, c := range changes(log, arrived, rule) {
-		if len(waiting) > 0 {
-			used, most := within, rule.Permits
-			if rule.Ceiling.Permits > 0 {
-				most = min(most, len(waiting)*rule.Ceiling.Permits)
-				used = min(used, most)
-			}
+		if waiting > 0 {
 			span := float64(c.at - before - still.within(before, c.at))
-			occupied += span * float64(used)
-			possible += span * float64(most)
+			occupied += span * float64(within)
+			possible += span * float64(rule.Permits)
 		}
-		before = c.at
-		within += c.within
-		if waiting[c.client] += c.waiting; waiting[c.client] == 0 {
-			delete(waiting, c.client)
-		}
+		before, within, waiting = c.at, within+c.within, waiting+c.waiting
 	}
 	if possible == 0 {
 		return 0
@@ -129,11 +110,10 @@ func utilization(log Log, arrived []Call, rule Rule) Part {
 	return Part(occupied / possible)
 }
 
-// change is by how much the permits in the window, and a client's callers who
-// wait, become more or fewer.
+// change is by how much the permits in the window, and the callers who wait,
+// become more or fewer.
 type change struct {
 	at              time.Duration
-	client          int
 	within, waiting int
 }
 
@@ -141,17 +121,17 @@ type change struct {
 // to its ends.
 func changes(log Log, arrived []Call, rule Rule) (all []change) {
 	begin, end := arrived[0].Arrived+rule.Per, log.End
-	add := func(at time.Duration, client, within, waiting int) {
-		all = append(all, change{max(begin, min(at, end)), client, within, waiting})
+	add := func(at time.Duration, within, waiting int) {
+		all = append(all, change{max(begin, min(at, end)), within, waiting})
 	}
 	for _, c := range arrived {
-		add(c.Arrived, c.Client, c.Permits, 0)
-		add(c.Arrived+rule.period(), c.Client, -c.Permits, 0)
+		add(c.Arrived, c.Permits, 0)
+		add(c.Arrived+rule.period(), -c.Permits, 0)
 	}
 	for _, c := range log.Calls {
 		if held := c.Called + rule.Apart; held < c.Gone() {
-			add(held, c.Client, 0, 1)
-			add(c.Gone(), c.Client, 0, -1)
+			add(held, 0, 1)
+			add(c.Gone(), 0, -1)
 		}
 	}
 	slices.SortStableFunc(all, func(a, b change) int { return cmp.Compare(a.at, b.at) })

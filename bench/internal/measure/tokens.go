@@ -9,10 +9,9 @@ import (
 // input and output.
 type Tokens struct {
 	Input    int           `json:"input"`
-	Reserved int           `json:"reserved"`          // output that the limiter was told beforehand
-	Output   int           `json:"output"`            // that was written
-	Takes    time.Duration `json:"takes"`             // from the arrival to the last token
-	Settled  time.Duration `json:"settled,omitempty"` // when the limiter knew the output; 0: never
+	Reserved int           `json:"reserved"` // output that the limiter was told beforehand
+	Output   int           `json:"output"`   // that was written
+	Takes    time.Duration `json:"takes"`    // from the arrival to the last token
 }
 
 // excess is the output that nobody reserved.
@@ -34,7 +33,7 @@ func (l *Ledger) fits(c Call) bool {
 		return true
 	}
 	input, output := c.Tokens.Input, 0
-	for _, before := range l.whole.calls {
+	for _, before := range l.admitted {
 		input += before.Tokens.Input
 		output += before.written(c.Arrived)
 	}
@@ -50,10 +49,6 @@ type Output struct {
 	// AtMost is what the calls of that window might write: the quota, and their
 	// own excess over their estimates. No strict limiter can forbid more.
 	AtMost Part `json:"at_most"`
-
-	// Unknown is the part of this excess that the limiter did not know when the
-	// last call of the window asked. So that call could not wait for it.
-	Unknown Part `json:"unknown_then"`
 }
 
 // outputOf is nil where the upstream counts calls only.
@@ -75,18 +70,12 @@ func outputOf(arrived []Call, rule Rule) *Output {
 }
 
 // window is what became of the output of one window.
-func window(calls []Call, rule Rule) (o Output) {
-	sum, excess, unknown := 0, 0, 0
-	last := calls[len(calls)-1]
+func window(calls []Call, rule Rule) Output {
+	sum, excess := 0, 0
 	for _, c := range calls {
-		t := c.Tokens
-		sum, excess = sum+t.Output, excess+t.excess()
-		if t.Settled == 0 || t.Settled > last.Called {
-			unknown += t.excess()
-		}
+		sum, excess = sum+c.Tokens.Output, excess+c.Tokens.excess()
 	}
-	of := func(n int) Part { return Part(n) / Part(rule.Output) }
-	return Output{Fullest: of(sum), AtMost: 1 + of(excess), Unknown: of(unknown)}
+	return Output{Fullest: Part(sum) / Part(rule.Output), AtMost: 1 + Part(excess)/Part(rule.Output)}
 }
 
 // usedOutput is the part of the output allowed that was used, from the first

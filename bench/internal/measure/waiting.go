@@ -66,42 +66,6 @@ func waits(calls []Call, match func(Call) bool) (d []time.Duration) {
 	return d
 }
 
-// punctuality holds each return against its turn. The turn lies the granted
-// wait after the script ran. The script ran some time between sending the
-// question and having the reply. So a return before sent + wait is early beyond
-// doubt, and lateness is counted from replied + wait.
-func punctuality(calls []Call) (late []time.Duration, early int) {
-	for _, c := range calls {
-		if c.Outcome != Granted || c.Turn == nil {
-			continue
-		}
-		late = append(late, c.Ended-c.Turn.Due())
-		if c.Ended < c.Turn.atBest() {
-			early++
-		}
-	}
-	return late, early
-}
-
-// spread is how much the delays from slot to arrival differed, at most: the
-// largest they can have been less the smallest. The slot lies between sent +
-// wait and replied + wait. A guard over the spread is enough. It is nil if no
-// turn is known.
-func spread(arrived []Call) *MS {
-	smallest, largest := time.Duration(math.MaxInt64), time.Duration(math.MinInt64)
-	for _, c := range arrived {
-		if c.Turn != nil {
-			largest = max(largest, c.Arrived-c.Turn.atBest())
-			smallest = min(smallest, c.Arrived-c.Turn.Due())
-		}
-	}
-	if largest < smallest {
-		return nil
-	}
-	ms := Milliseconds(largest - smallest)
-	return &ms
-}
-
 // longestStarved is the longest time in which a client had somebody waiting and
 // got nothing.
 func longestStarved(log Log) (longest time.Duration) {
@@ -139,21 +103,6 @@ func longestGap(calls []Call) (longest time.Duration) {
 		waiting += s.joins
 	}
 	return longest
-}
-
-// FewWait is the median wait of the clients that have the fewest callers. What
-// still waits at the end counts with what it has waited by then. It is nil if
-// all clients have as many. Clients without callers do not count.
-func FewWait(log Log) *MS {
-	sizes := slices.Compact(slices.Sorted(slices.Values(log.Callers)))
-	if len(sizes) < 2 {
-		return nil
-	}
-	few := max(sizes[0], 1)
-	median := quantiles(waits(log.Calls, func(c Call) bool {
-		return log.Callers[c.Client] == few && (c.Outcome == Granted || c.Outcome == Waiting)
-	})).P50
-	return &median
 }
 
 // Share is what one client got.

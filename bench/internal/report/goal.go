@@ -27,21 +27,18 @@ func (r Report) aim() aim {
 	switch {
 	case r.of.Shares != nil:
 		return aim{
-			"fair+flows", "nobody early, no window of turns over the quota; " +
-				"0 upstream 429s apart from the machine's; shares, use and waits within bounds",
+			"fair+flows", "0 upstream 429s apart from the machine's; shares and use within bounds",
 			"none over the quota, and each flow has its share",
 		}
 	case r.of.Tokens != nil:
 		return aim{
-			"fair", "nobody early, every turn in order, no window over the quota apart from what its own calls " +
-				"wrote beyond their estimates; 0 inversions apart from the machine's; 429s, use and windows within bounds",
-			"none out of order, none over the quota apart from what was under-estimated",
+			"fair", "0 inversions apart from the machine's; 429s, use and windows within bounds",
+			"no turn out of order",
 		}
 	}
 	return aim{
-		"fair", "nobody early, every turn in order, no window of turns over the quota; " +
-			"0 inversions and 0 upstream 429s apart from the machine's",
-		"none out of order, none over the quota",
+		"fair", "0 inversions and 0 upstream 429s apart from the machine's",
+		"no turn out of order, none over the quota",
 	}
 }
 
@@ -74,31 +71,18 @@ func goalOf(r Report) *Goal {
 		used := e.Utilization * measure.Part(e.Grants+e.MissedTurns) / measure.Part(max(1, e.Grants))
 		miss(e.SmallestShare < want.Least, "a share of %v, not %v", e.SmallestShare, want.Least)
 		miss(used < want.Used, "a quota used to %v, not %v", used, want.Used)
-		if few, alone := e.FewWaitMS, e.FewWaitAloneMS; few != nil && alone != nil {
-			miss(float64(*few) > want.Wait*float64(*alone), "waits of %v, more than %v times %v", *few, want.Wait, *alone)
-		}
 	}
 	if want := r.of.Tokens; want != nil {
 		miss(e.Utilization < want.Used, "%v of the output used, not %v", e.Utilization, want.Used)
 		miss(want.Fullest > 0 && e.Output.Fullest > want.Fullest,
 			"a window with %v of its output, not %v", e.Output.Fullest, want.Fullest)
 	}
-	none := func(n *int, one, many string) {
-		if n != nil && *n > 0 {
-			g.Missed = append(g.Missed, plural(*n, one, many))
-		}
-	}
-	none(e.Early, "early call", "early calls")
-	ordered := r.of.Shares == nil // flows promise no order between them
-	if ordered {
-		none(e.PromisedInversions, "pair of turns in the wrong order", "pairs of turns in the wrong order")
-	}
-	none(e.PromisedExcess, "window of turns over the quota", "windows of turns over the quota")
-	if ordered {
-		none(&e.Inversions, "inversion", "inversions")
+	none := func(n int, one, many string) { miss(n > 0, "%s", plural(n, one, many)) }
+	if r.of.Shares == nil { // flows promise no order between them
+		none(e.Inversions, "inversion", "inversions")
 	}
 	if e.GuardMS >= leastGuardMS && (r.of.Tokens == nil || r.of.Tokens.Never429) {
-		none(&e.UpstreamRejections, "upstream 429", "upstream 429s")
+		none(e.UpstreamRejections, "upstream 429", "upstream 429s")
 	}
 	g.Met = len(g.Missed) == 0
 	return g
@@ -110,8 +94,7 @@ func (r Report) Verdict() (lines []string) {
 	lines = append(lines, r.Outcome())
 	if e := r.aimedAt(); r.of.Tokens != nil && e != nil && e.Output.Fullest > 1 {
 		lines = append(lines, fmt.Sprintf("The window with %v of its output might hold %v: the quota, and what its "+
-			"own calls wrote beyond their estimates. Of this excess %v of the quota was not yet known when the last "+
-			"of them asked: those calls were under way.", e.Output.Fullest, e.Output.AtMost, e.Output.Unknown))
+			"own calls wrote beyond their estimates.", e.Output.Fullest, e.Output.AtMost))
 	}
 	var faults []string // that make the program fail
 	for _, e := range r.Engines {
@@ -138,7 +121,7 @@ func (r Report) Outcome() string {
 	case r.Goal == nil:
 		return "No verdict without " + a.engine + "."
 	}
-	said := a.engine + " kept its promises: no turn too early, " + a.kept
+	said := a.engine + " kept its promises: " + a.kept
 	if !r.Goal.Met {
 		said = a.engine + " MISSED its goal by " + listed(r.Goal.Missed)
 	}

@@ -49,8 +49,7 @@ type Engine struct {
 	Name    string     `json:"engine"`
 	GuardMS measure.MS `json:"guard_ms"` // that the engine was given
 	Burst   int        `json:"burst"`    // likewise
-	Ceiling string     `json:"ceiling,omitempty"`
-	Seconds float64    `json:"seconds"` // measured
+	Seconds float64    `json:"seconds"`  // measured
 	measure.Figures
 	RedisCallsPerGrant float64  `json:"redis_calls_per_grant"`
 	RedisCallsBy       string   `json:"redis_calls_counted_by"`
@@ -78,7 +77,6 @@ func Of(results []*run.Result) Report {
 		r.StallMS = max(r.StallMS, measure.Milliseconds(one.WorstStall))
 		r.Engines = append(r.Engines, Engine{
 			Name: one.Trial.Engine.Name, GuardMS: measure.Milliseconds(one.Given.Guard), Burst: one.Given.Quota.Burst,
-			Ceiling: ceiling(one.Given),
 			Seconds: (one.Log.End - one.Log.Begin).Seconds(),
 			Figures: one.Figures, RedisCallsBy: one.CountedBy,
 			RedisCallsPerGrant: float64(one.RedisCalls) / float64(max(1, one.Figures.Grants)),

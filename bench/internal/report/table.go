@@ -37,13 +37,13 @@ func (r row) text() string {
 
 // rows are those of an engine, the same for all engines.
 func (r Report) rows(e Engine) []row {
-	var smallest, fullest, atMost, unknown, share any
+	var smallest, fullest, atMost, share any
 	flows, used := r.of.Shares != nil, ""
 	if flows { // they promise no order between them
 		smallest = e.SmallestShare
 	}
 	if o := e.Output; o != nil {
-		fullest, atMost, unknown, used = o.Fullest, o.AtMost, o.Unknown, "output, "
+		fullest, atMost, used = o.Fullest, o.AtMost, "output, "
 	}
 	if share = "one got 0"; e.ShareMaxOverMin != nil {
 		share = fmt.Sprintf("%.2f", *e.ShareMaxOverMin)
@@ -69,7 +69,6 @@ func (r Report) rows(e Engine) []row {
 		{"utilization", used + "of what quota and guard allow", true, e.Utilization},
 		{"fullest window", "output of its calls, of the quota", true, fullest},
 		{"at most", "the quota, and that window's output beyond the estimates", true, atMost},
-		{"unknown then", "of that, what was not known when its last call asked", true, unknown},
 		{"smallest share", "of all permits, of the client that got the fewest", true, smallest},
 		{"Jain index", "of the clients' shares a caller; 1 is equal", false, fmt.Sprintf("%.4f", e.Jain)},
 		{"best / worst", "client's share", false, share},
@@ -77,12 +76,7 @@ func (r Report) rows(e Engine) []row {
 		{"wait p50", "from call to turn", false, e.WaitMS.P50},
 		{"wait p99", "99 % of the calls waited no longer", true, e.WaitMS.P99},
 		{"wait max", "", false, e.WaitMS.Max},
-		{"few wait", "median of the clients with the fewest callers", true, e.FewWaitMS},
-		{"few wait alone", "likewise, if the greedy clients do not call", true, e.FewWaitAloneMS},
-		{"early", "turns taken before their time", false, e.Early},
-		{"late p50 / p99", "after their time", false, e.LatenessMS},
 		{"Redis calls", "a grant" + r.countedBy(), true, fmt.Sprintf("%.2f", e.RedisCallsPerGrant)},
-		{"delay spread", "from slot to arrival", false, e.SpreadMS},
 	}
 }
 
@@ -116,7 +110,7 @@ func (r Report) legend() string {
 
 // widest is how wide the names of the rows are: they stand to the left, while
 // the table aligns to the right.
-const widest = len("late p50 / p99")
+const widest = len("fullest window")
 
 // Table writes the report for a person: the verdict and the rows that matter
 // most, or all there is.
@@ -186,9 +180,6 @@ func (r Report) Remarks() (remarks []string) {
 		if r.Quota.Burst != e.Burst {
 			remark("cannot be given a -burst")
 		}
-		if r.Quota.Ceiling != e.Ceiling {
-			remark("cannot be given the ceiling of each client")
-		}
 	}
 	return remarks
 }
@@ -217,7 +208,7 @@ func (r Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
 // columns are the rows that a line of the summary has.
 var columns = []string{
-	"inversions", "max overtake", "upstream 429s", "utilization", "smallest share", "starved", "early",
+	"inversions", "max overtake", "upstream 429s", "utilization", "smallest share", "starved",
 }
 
 // summarize writes a line for each scenario and engine, for a person who has

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
-	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 const (
@@ -77,12 +76,4 @@ func (b *Bystander) Close() []measure.Stall {
 	b.cancel()
 	b.all.Wait()
 	return b.seen
-}
-
-// Lateness watches for so long, and returns by how much plain sleeps were late
-// at most.
-func Lateness(ctx context.Context, d time.Duration) time.Duration {
-	b := Watch(measure.Now, 1, nil)
-	_ = clock.Sleep(ctx, d)
-	return measure.Machine{Here: b.Close()}.Worst(nil)
 }

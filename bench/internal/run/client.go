@@ -16,8 +16,6 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/internal/clock"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // patience is how long connecting may take.
@@ -46,48 +44,61 @@ type crew struct {
 	rdb      *redis.Client
 	sent     atomic.Int64 // commands, for servers that do not count them
 
-	mu    sync.Mutex
-	calls []measure.Call
-}
-
-// newCrew has its limiter on a server.
-func newCrew(job Job, rdb *redis.Client) (c *crew, err error) {
-	c = &crew{Job: job, rdb: rdb}
-	engine, known := engines.Named(job.Engine)
-	behaviour, too := scenario.Named(job.Scenario)
-	if !known || !too {
-		return nil, fmt.Errorf("no scenario %q, or no engine %q", job.Scenario, job.Engine)
-	}
-	c.scenario = behaviour
-	given := engine.Given(job.Load)
-	given.Flow = fmt.Sprintf("client %d", job.Client)
-	c.limiter, err = engine.Open(engines.Setup{Load: given, Redis: rdb, Name: job.Name})
-	return c, err
+	mu     sync.Mutex
+	calls  []measure.Call
+	missed []time.Duration
 }
 
 // connect makes the crew of a client process, and a visitor for each caller.
 func connect(job Job) (c *crew, visitors []Visitor, err error) {
+	engine, known := engines.Named(job.Engine)
+	behaviour, too := scenario.Named(job.Scenario)
+	if !known || !too {
+		return nil, nil, fmt.Errorf("no scenario %q, or no engine %q", job.Scenario, job.Engine)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	rdb, err := backend.Connect(ctx, job.Redis, job.Via)
-	if err != nil {
+	c = &crew{Job: job, scenario: behaviour}
+	if c.rdb, err = backend.Connect(ctx, job.Redis); err != nil {
 		return nil, nil, err
 	}
-	if c, err = newCrew(job, rdb); err != nil {
-		return nil, nil, err
-	}
-	rdb.AddHook(redistest.Hook(func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-		c.sent.Add(1)
-		return next(ctx, cmd)
-	}))
-	for range job.Callers {
-		visitor, err := NewVisitor(ctx, job.Upstream)
-		if err != nil {
-			return nil, nil, err
-		}
+	c.rdb.AddHook(way{c})
+	given := engine.Given(job.Load)
+	given.Flow = fmt.Sprintf("client %d", job.Client)
+	c.limiter, err = engine.Open(engines.Setup{Load: given, Redis: c.rdb, Name: job.Name, Missed: c.miss})
+	for len(visitors) < job.Callers && err == nil {
+		var visitor Visitor
+		visitor, err = NewVisitor(ctx, job.Upstream)
 		visitors = append(visitors, visitor)
 	}
-	return c, visitors, nil
+	return c, visitors, err
+}
+
+func (c *crew) miss() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.missed = append(c.missed, measure.Now())
+}
+
+// way is the client's to Redis and back: it counts, and holds answers up if the
+// scenario wants it.
+type way struct{ *crew }
+
+func (w way) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w way) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (w way) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		w.sent.Add(1)
+		err := next(ctx, cmd)
+		if replies := w.scenario.Replies; replies != nil {
+			time.Sleep(replies.Draw(rand.Float64()))
+		}
+		return err
+	}
 }
 
 // work lets all callers go at the given moment, and returns when the last one is
@@ -98,14 +109,14 @@ func (c *crew) work(ctx context.Context, visitors []Visitor, at time.Duration) A
 	for number, caller := range c.callers(ctx) {
 		caller.visit = visitors[number]
 		callers.Go(func() {
-			if clock.Sleep(ctx, at-measure.Now()) == nil {
+			if measure.Sleep(ctx, at-measure.Now()) == nil {
 				caller.begin()
 			}
 		})
 	}
 	callers.Wait()
 	return Account{
-		Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Close(), Told: c.told(),
+		Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Close(), Missed: c.missed,
 	}
 }
 
@@ -124,14 +135,6 @@ func (c *crew) callers(ctx context.Context) (all []*caller) {
 		all = append(all, one)
 	}
 	return all
-}
-
-// told is what the limiter noted, if it notes anything.
-func (c *crew) told() measure.Told {
-	if teller, tells := c.limiter.(engines.Teller); tells {
-		return teller.Told()
-	}
-	return measure.Told{}
 }
 
 // caller makes its calls and writes them down.
@@ -161,7 +164,7 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	var settle engines.Settle
 	var err error
 	if t == nil {
-		call.Turn, err = c.limiter.Acquire(ctx, n)
+		err = c.limiter.Acquire(ctx, n)
 	} else {
 		settle, err = c.limiter.(engines.Counter).Take(ctx, t.Input, t.Reserved)
 	}
@@ -179,7 +182,7 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	}
 	if call.Outcome == measure.Failed {
 		call.Error = err.Error()
-		_ = clock.Sleep(c.run, afterFailure)
+		_ = measure.Sleep(c.run, afterFailure)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,15 +193,10 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 // write waits until all tokens are written, and settles. If the run ends before,
 // nobody knows them.
 func (c *caller) write(ctx context.Context, t measure.Tokens, settle engines.Settle) (*measure.Tokens, error) {
-	if clock.Sleep(c.run, t.Takes) != nil || settle == nil {
+	if measure.Sleep(c.run, t.Takes) != nil || settle == nil || c.run.Err() != nil {
 		return &t, nil
 	}
-	if c.run.Err() != nil {
-		return &t, nil
-	}
-	err := settle(context.WithoutCancel(ctx), t.Output)
-	t.Settled = measure.Now()
-	return &t, err
+	return &t, settle(context.WithoutCancel(ctx), t.Output)
 }
 
 // outcome is how a call with this ctx ended in a run that may have ended, too.

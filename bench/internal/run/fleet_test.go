@@ -105,7 +105,6 @@ func TestAClientTellsOfEveryCall(t *testing.T) {
 	a := accounts[0]
 	require.Positive(t, a.RedisCalls)
 	require.NotEmpty(t, a.Stalls, "it slept")
-	require.Len(t, a.Told.Turns, 5)
 	seen := map[measure.Outcome]int{}
 	for _, call := range a.Calls {
 		seen[call.Outcome]++

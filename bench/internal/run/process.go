@@ -153,7 +153,6 @@ type Job struct {
 	Scenario string
 	Engine   string
 	Redis    string
-	Via      string // where to connect to instead; empty: nowhere else
 	Upstream string
 	Name     string // of the limiter
 	Load     scenario.Load
@@ -164,8 +163,8 @@ type Job struct {
 // Account is what a client has to tell.
 type Account struct {
 	Calls      []measure.Call
-	RedisCalls int // commands sent
-	Told       measure.Told
+	RedisCalls int             // commands sent
+	Missed     []time.Duration // when a caller woke too late for its turn
 	Stalls     []measure.Stall // that a bystander saw
 }
 

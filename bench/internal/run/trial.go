@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -17,8 +16,6 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/internal/clock"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 const (
@@ -57,10 +54,6 @@ type Result struct {
 	// run. A client that an incident befell does not count.
 	WorstStall time.Duration
 
-	// Modest is how long the clients with the fewest callers wait if the greedy
-	// ones do not call, in milliseconds; nil if that was not measured.
-	Modest *measure.MS
-
 	// These are there once it is judged.
 	Apart   time.Duration
 	Figures measure.Figures
@@ -72,17 +65,8 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	ledger := measure.NewLedger(t.Load.Limits(), measure.Now)
 	server := Serve(ledger)
 	defer server.Close()
-	via := ""
-	if t.Scenario.Replies != nil {
-		proxy := redistest.NewProxy()
-		defer proxy.Close()
-		proxy.DelayBy(func() time.Duration { return t.Scenario.Replies.Draw(rand.Float64()) })
-		if via, err = proxy.Way(t.Backend.Client.Options().Addr); err != nil {
-			return nil, err
-		}
-	}
 	callers := t.Scenario.CallersOf(t.Load)
-	clients, err := Launch(ctx, ClientRole, t.jobs(callers, server.URL, via))
+	clients, err := Launch(ctx, ClientRole, t.jobs(callers, server.URL))
 	if err != nil {
 		return nil, err
 	}
@@ -109,7 +93,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 			if err := t.Backend.Process.Kill(); err != nil {
 				return err
 			}
-			_ = clock.Sleep(ctx, scenario.RedisAway)
+			_ = measure.Sleep(ctx, scenario.RedisAway)
 			return t.Backend.Process.Restart()
 		})
 		happened <- err
@@ -141,7 +125,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 func (r *Result) add(accounts []Account, arrivals []measure.Call) {
 	r.CountedBy = "clients"
 	for _, a := range accounts {
-		r.Log.Calls, r.Log.Told = append(r.Log.Calls, a.Calls...), append(r.Log.Told, a.Told)
+		r.Log.Calls, r.Log.Missed = append(r.Log.Calls, a.Calls...), append(r.Log.Missed, a.Missed)
 		r.Log.Machine.Clients = append(r.Log.Machine.Clients, a.Stalls)
 		r.RedisCalls += a.RedisCalls
 	}
@@ -154,11 +138,11 @@ func (r *Result) fault(err error) {
 	}
 }
 
-func (t Trial) jobs(callers []int, url, via string) (jobs []Job) {
+func (t Trial) jobs(callers []int, url string) (jobs []Job) {
 	for client, n := range callers {
 		jobs = append(jobs, Job{
 			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Name: t.Name, Load: t.Load, Client: client, Callers: n,
-			Redis: t.Backend.Addr, Via: via, Upstream: url,
+			Redis: t.Backend.Addr, Upstream: url,
 		})
 	}
 	return jobs
@@ -238,7 +222,7 @@ func (t Trial) befall(
 ) (happened []Incident, err error) {
 	for _, incident := range t.Scenario.Incidents {
 		at := begin + time.Duration(incident.At*float64(t.Load.Duration))
-		if clock.Sleep(ctx, at-measure.Now()) != nil {
+		if measure.Sleep(ctx, at-measure.Now()) != nil {
 			return happened, err
 		}
 		failed := do(ctx, incident.What)
@@ -273,13 +257,10 @@ func Judge(results []*Result) {
 		worst = max(worst, r.WorstStall)
 	}
 	for _, r := range results {
-		blur := blurred(worst, r.Trial.Load)
-		r.Apart = blur + r.Trial.Scenario.HeldUp()
+		r.Apart = blurred(worst, r.Trial.Load) + r.Trial.Scenario.HeldUp()
 		r.Figures = measure.Of(r.Log, measure.Rule{
-			Limits: r.Trial.Load.Limits(), Guard: r.Given.Guard,
-			Apart: r.Apart, Blur: blur, Queues: r.Trial.Engine.Queues,
+			Limits: r.Trial.Load.Limits(), Guard: r.Given.Guard, Apart: r.Apart, Ceiling: r.Trial.Load.Ceiling,
 		})
-		r.Figures.FewWaitAloneMS = r.Modest
 	}
 }
 

@@ -57,7 +57,6 @@ func NewVisitor(ctx context.Context, url string) (Visitor, error) {
 	}
 	_, err := send(ctx, http.MethodGet, nil)
 	return func(ctx context.Context, c measure.Call) (rejected bool, err error) {
-		c.Turn = nil // nothing that the upstream needs
 		text, err := json.Marshal(c)
 		if err != nil {
 			return false, err

@@ -13,7 +13,6 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/estimate"
-	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // Scenario is one way of calling.
@@ -39,8 +38,7 @@ type Scenario struct {
 	// is lost, and the report says how much. Usually empty.
 	Shows string
 
-	// Replies, if not nil, is how long each answer of Redis is held up on its
-	// way.
+	// Replies, if not nil, is for how long each answer of Redis is held up.
 	Replies *Delay
 
 	// EndsRedis says that the scenario ends its Redis, so nobody can be fair to
@@ -80,7 +78,7 @@ type Caller struct {
 
 // All are the scenarios.
 var All = slices.Concat([]Scenario{
-	steady, burst, greedy, newcomer, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
+	steady, burst, greedy, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
 }, few(), []Scenario{tenants}, tokens())
 
 // Named finds a scenario.
@@ -118,7 +116,7 @@ func part(d time.Duration, of float64) time.Duration { return time.Duration(of *
 
 // sleep reports whether ctx outlasted it.
 func sleep(ctx context.Context, d time.Duration) bool {
-	return clock.Sleep(ctx, d) == nil && ctx.Err() == nil
+	return measure.Sleep(ctx, d) == nil && ctx.Err() == nil
 }
 
 // Load is what every engine in a run is put under. It travels to the client
@@ -135,11 +133,9 @@ type Load struct {
 
 	Flow    string // who the client is to those who share by client
 	Ceiling Quota  // of each client, within the common quota; zero for none
-	Modest  bool   // the greedy clients do not call
 }
 
 // Default is the load of a run unless its scenario or a flag says otherwise.
-// The guard follows from what the machine does.
 var Default = Load{
 	Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
 }
@@ -154,13 +150,10 @@ func (l Load) Or(other Load) Load {
 	return l
 }
 
-// Guarded is the load with a guard of twice the spread of delays, or what it has
-// if that is more. By default a guard is at least 10 ms, and at most half of the
-// quota's window.
-func (l Load) Guarded(spread time.Duration) Load {
-	const whole = time.Millisecond
-	wanted := max(10*whole, (2*spread + whole - 1).Truncate(whole))
-	l.Guard = max(l.Guard, min(wanted, l.Quota.Per/2))
+// Guarded is the load with the guard that the library takes by itself, unless it
+// has one: a twentieth of the quota's window, 250 ms at most.
+func (l Load) Guarded() Load {
+	l.Guard = cmp.Or(l.Guard, min(l.Quota.Per/20, 250*time.Millisecond))
 	return l
 }
 
@@ -170,7 +163,7 @@ type Quota = fairlimit.Quota
 // Limits are those of the upstream.
 func (l Load) Limits() measure.Limits {
 	return measure.Limits{
-		Permits: l.Quota.Permits, Per: l.Quota.Per, Ceiling: l.Ceiling, Input: l.Input, Output: l.Output,
+		Permits: l.Quota.Permits, Per: l.Quota.Per, Input: l.Input, Output: l.Output,
 	}
 }
 

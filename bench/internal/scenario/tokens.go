@@ -14,7 +14,6 @@ import (
 // it before the end of the call.
 type Tokens struct {
 	Quantile float64 // of what calls wrote; 0: the most that a call may write
-	Cold     bool    // no call was seen before the run, else 256
 	Long     bool    // a call takes as long as it writes
 
 	Never429 bool
@@ -24,7 +23,7 @@ type Tokens struct {
 
 // counters are the engines that these scenarios compare unless a flag names
 // others.
-const counters = "fair,chained,redis_rate,rival"
+const counters = "fair,redis_rate"
 
 // tokens are the scenarios before an upstream that counts calls, input and
 // output, as those of language models do. They differ in the estimate.
@@ -34,9 +33,7 @@ func tokens() (all []Scenario) {
 		Tokens
 	}{
 		{"most", "the most that a call may write", Tokens{Never429: true}},
-		{"85", "the 85 % quantile of the output seen", Tokens{Quantile: 0.85}},
 		{"75", "the 75 % quantile of the output seen", Tokens{Quantile: 0.75, Used: 0.8, Fullest: 1.02}},
-		{"cold", "the 75 % quantile, and nothing was seen before", Tokens{Quantile: 0.75, Cold: true}},
 		{"long", "the 75 % quantile, and long outputs take long", Tokens{Quantile: 0.75, Long: true}},
 	} {
 		all = append(all, Scenario{
@@ -66,9 +63,7 @@ func (t *Tokens) Estimator(seed uint64, client int) *estimate.Estimator {
 	const before = 256
 	guesses, rng := estimate.New(t.Quantile), rand.New(rand.NewPCG(seed, uint64(1000+client)))
 	for range before {
-		if !t.Cold {
-			guesses.Saw("", outputOf(rng))
-		}
+		guesses.Saw("", outputOf(rng))
 	}
 	return guesses
 }

@@ -49,7 +49,7 @@ type job struct {
 }
 
 func (j job) do(ctx context.Context) (perSecond float64, err error) {
-	rdb, err := backend.Connect(ctx, j.Redis, "")
+	rdb, err := backend.Connect(ctx, j.Redis)
 	if err != nil {
 		return 0, err
 	}

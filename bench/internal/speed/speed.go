@@ -93,7 +93,7 @@ func (r Run) Measure(ctx context.Context) (all Taken, err error) {
 // group measures the rows of a group on a bed of their own. If rows have several
 // figures, the first ones of all rows come first.
 func (r Run) group(ctx context.Context, addr, name string) (figures []Figure, err error) {
-	rdb, err := backend.Connect(ctx, addr, "")
+	rdb, err := backend.Connect(ctx, addr)
 	if err != nil {
 		return nil, err
 	}
