@@ -38,7 +38,7 @@ func exhaustedFor(fields map[string]string, remaining, reset string) (time.Durat
 		return 0, false
 	}
 	seconds, ok := decimal(fields[reset])
-	return whole(seconds, time.Second), ok
+	return times(seconds, time.Second), ok
 }
 
 func parameters(parts []string) map[string]string {

@@ -1,179 +1,190 @@
 package httplimit
 
 import (
-	"math"
 	"net/http"
+	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
 
-// RetryAfter reads how long the upstream wants to be left alone. The time
-// counts from received, when the response arrived. It looks only at the header,
-// not at the status. The first of these that can be read counts:
+// RetryAfter reads how long the upstream wants to be left alone. It looks only
+// at the header, not at the status. The first of these that can be read counts:
 //
-//   - Retry-After-Ms, X-Ms-Retry-After-Ms: milliseconds.
-//   - Retry-After: seconds, with decimals rounded up, or an HTTP date.
+//   - Retry-After. Other headers with this in their name count as well, such as
+//     X-Retry-After, X-Rate-Limit-Retry-After-Seconds and Retry-After-Login, and
+//     so does X-Retry-In. One in milliseconds comes first: Retry-After-Ms or
+//     X-Ms-Retry-After-Ms. Those of any other name come last.
 //   - RateLimit, as in draft-ietf-httpapi-ratelimit-headers: the longest t of
 //     the items with r=0. In older drafts: reset, if remaining=0.
-//   - RateLimit-Reset, X-RateLimit-Reset: seconds from now, seconds or
-//     milliseconds since 1970, an RFC 3339 or HTTP date, or a duration as in
-//     6m0s. It does not count if the header RateLimit-Remaining, or
-//     X-RateLimit-Remaining, says that requests remain.
+//   - RateLimit-Reset, and any other header with "limit" and "reset" in its name:
+//     X-Rate-Limit-Reset, X-RateLimit-Reset-After, X-RateLimit-Reset-Tokens,
+//     Anthropic-RateLimit-Requests-Reset, RateLimit-ResetTime and so on. It does
+//     not count if the same name with "Remaining" says that something is left. If
+//     one of these says that nothing is left, only such headers count. Of several
+//     the longest counts.
 //
-// Dates are compared with the Date of the same response, so that the client's
-// clock does not matter. Without a Date they are compared with received.
+// Each of them may be
 //
-// A time that has passed is a pause of 0. A negative number, or text that
-// cannot be read, counts as absent. A time too long for a [time.Duration] is
-// the longest one. A response with an Age above 0 comes from a cache and was
+//   - a number of seconds, or of milliseconds if the name ends in Ms,
+//     Milliseconds or is KuCoin's Gw-RateLimit-Reset. It may have a fraction;
+//   - a number from 10⁹ on: seconds, milliseconds, micro- or nanoseconds since
+//     1970, by its size;
+//   - a duration such as 1m30s, 20ms or 7.66s;
+//   - a date as in HTTP, RFC 1123, RFC 850, RFC 3339, ANSI C, JavaScript or SQL,
+//     with GMT, UTC, Z, a numeric zone, or without a zone, which is UTC.
+//
+// A time is compared with the Date of the same response, so that the client's
+// clock does not matter. Without a Date it is compared with received, when the
+// response arrived.
+//
+// A time that has passed is a pause of 0. A negative number, a zone of another
+// name and any other text count as absent. A time too long for a [time.Duration]
+// is the longest one. A response with an Age above 0 comes from a cache and was
 // meant for somebody else: ok is false.
 func RetryAfter(resp *http.Response, received time.Time) (pause time.Duration, ok bool) {
-	if age, ok := decimal(resp.Header.Get("Age")); ok && age > 0 {
+	if cached(resp.Header) {
 		return 0, false
 	}
 	now := received
-	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+	if date, ok := date(resp.Header.Get("Date")); ok {
 		now = date
 	}
-	if pause, ok := firstReadable(delayHeaders, resp.Header, now); ok {
+	if pause, ok := delay(resp.Header, now); ok {
 		return pause, true
 	}
 	if pause, ok := exhaustedItems(resp.Header.Values("RateLimit")); ok {
 		return pause, true
 	}
-	return firstReadable(resetHeaders, resp.Header, now)
+	return reset(resp.Header, now)
 }
 
-// source is a header that may say how long to wait.
-type source struct {
-	name      string
-	read      func(value string, now time.Time) (time.Duration, bool)
-	remaining string // the header that says how much of the quota is left, if there is one
+func cached(header http.Header) bool {
+	age, ok := decimal(header.Get("Age"))
+	return ok && age > 0
 }
 
-// Delay headers say nothing but how long to wait. Reset headers are also sent
-// with responses that were not refused.
-var (
-	delayHeaders = []source{
-		{name: "Retry-After-Ms", read: milliseconds},
-		{name: "X-Ms-Retry-After-Ms", read: milliseconds},
-		{name: "Retry-After", read: secondsOrDate},
-	}
-	resetHeaders = []source{
-		{name: "RateLimit-Reset", read: readReset, remaining: "RateLimit-Remaining"},
-		{name: "X-RateLimit-Reset", read: readReset, remaining: "X-RateLimit-Remaining"},
-	}
+// Ranks of headers that speak of nothing but a delay. The first counts.
+const (
+	fineDelay  = iota // in milliseconds
+	usualDelay        // Retry-After
+	otherDelay
+	noDelay
 )
 
-// firstReadable is what the first source says that can be read. A source does not
-// count if its quota has something left.
-func firstReadable(sources []source, header http.Header, now time.Time) (time.Duration, bool) {
-	for _, s := range sources {
-		if left, ok := s.left(header); ok && left > 0 {
+func rank(name string) int {
+	name = strings.ToLower(name)
+	switch {
+	case !strings.Contains(name, "retry-after") && name != "x-retry-in":
+		return noDelay
+	case unitOf(name) == time.Millisecond:
+		return fineDelay
+	case name == "retry-after":
+		return usualDelay
+	}
+	return otherDelay
+}
+
+// delay reads the headers that speak of nothing but a delay.
+func delay(header http.Header, now time.Time) (longest time.Duration, ok bool) {
+	best := noDelay - 1
+	for name, values := range header {
+		rank := rank(name)
+		if rank > best {
 			continue
 		}
-		for _, value := range header.Values(s.name) {
-			if pause, ok := s.read(strings.TrimSpace(value), now); ok {
-				return pause, true
-			}
+		pause, readable := longestOf(values, unitOf(name), now)
+		if !readable {
+			continue
+		}
+		if rank < best {
+			best, longest = rank, 0
+		}
+		longest, ok = max(longest, pause), true
+	}
+	return longest, ok
+}
+
+// reset reads the headers that say when a quota is full again. They are also
+// sent with responses that were not refused.
+func reset(header http.Header, now time.Time) (longest time.Duration, ok bool) {
+	sure := false // a quota is known to be used up
+	for name, values := range header {
+		remaining, isReset := remainingOf(name)
+		if !isReset {
+			continue
+		}
+		left, told := leftOf(header.Get(remaining))
+		if told && left > 0 || !told && sure {
+			continue
+		}
+		pause, readable := longestOf(values, unitOf(name), now)
+		if !readable {
+			continue
+		}
+		if told && !sure {
+			sure, longest = true, 0
+		}
+		longest, ok = max(longest, pause), true
+	}
+	return longest, ok
+}
+
+func longestOf(values []string, unit time.Duration, now time.Time) (longest time.Duration, ok bool) {
+	for _, value := range values {
+		if pause, readable := readTime(strings.TrimSpace(value), unit, now); readable {
+			longest, ok = max(longest, pause), true
 		}
 	}
-	return 0, false
+	return longest, ok
 }
 
-// left is how much of the quota is left, if the header says so.
-func (s source) left(header http.Header) (float64, bool) {
-	return decimal(strings.TrimSpace(header.Get(s.remaining)))
+// form is what stands behind "reset" in a name that tells the form of its value.
+var form = regexp.MustCompile(`(-?(after|at|in|time|timestamp|seconds|ms|milliseconds))+$`)
+
+// remainingOf is the name of the header that says what is left of the quota
+// whose reset the header of this name tells.
+func remainingOf(name string) (remaining string, isReset bool) {
+	name = strings.ToLower(name)
+	of, unit, isReset := strings.Cut(name, "reset")
+	return of + "remaining" + form.ReplaceAllString(unit, ""), isReset && strings.Contains(name, "limit")
 }
 
-// hasDelay reports whether one of the headers is there that speak of nothing
-// but a delay.
+// leftOf reads what is left of a quota, which may have parameters: 0;w=3600.
+func leftOf(value string) (float64, bool) {
+	value, _, _ = strings.Cut(value, ";")
+	return decimal(strings.TrimSpace(value))
+}
+
+// unitOf is the unit of a number in the header.
+func unitOf(name string) time.Duration {
+	name = strings.ToLower(name)
+	if strings.HasSuffix(name, "-ms") || strings.HasSuffix(name, "-milliseconds") || name == "gw-ratelimit-reset" {
+		return time.Millisecond
+	}
+	return time.Second
+}
+
+// hasDelay reports whether a header is there that speaks of nothing but a delay.
 func hasDelay(header http.Header) bool {
-	return slices.ContainsFunc(delayHeaders, func(s source) bool { return header.Get(s.name) != "" })
+	for name, values := range header {
+		if rank(name) < noDelay && slices.ContainsFunc(values, func(value string) bool { return value != "" }) {
+			return true
+		}
+	}
+	return false
 }
 
 // exhausted reports whether the header says that nothing of a quota is left.
 func exhausted(header http.Header) bool {
-	_, ok := exhaustedItems(header.Values("RateLimit"))
-	return ok || slices.ContainsFunc(resetHeaders, func(s source) bool {
-		left, ok := s.left(header)
-		return ok && left == 0
-	})
-}
-
-func milliseconds(value string, _ time.Time) (time.Duration, bool) {
-	ms, ok := decimal(value)
-	return whole(ms, time.Millisecond), ok
-}
-
-func secondsOrDate(value string, now time.Time) (time.Duration, bool) {
-	if s, ok := decimal(value); ok {
-		return whole(s, time.Second), true
-	}
-	return date(value, now)
-}
-
-// Resets are told apart by their size. No delay lasts 30 years, and in
-// milliseconds, 30 years after 1970 are more than 3,000 years in seconds.
-const (
-	earliestEpoch      = 1e9  // seconds: 2001
-	earliestEpochMilli = 1e11 // milliseconds: 1973; in seconds, the year 5138
-	latestEpochMilli   = 1e14 // milliseconds: the year 5138
-)
-
-func readReset(value string, now time.Time) (time.Duration, bool) {
-	n, ok := decimal(value)
-	switch {
-	case !ok:
-		return dateOrDuration(value, now)
-	case n < earliestEpoch:
-		return whole(n, time.Second), true
-	case n < earliestEpochMilli:
-		return until(time.UnixMilli(int64(math.Ceil(n*1000))), now), true
-	case n < latestEpochMilli:
-		return until(time.UnixMilli(int64(math.Ceil(n))), now), true
-	}
-	return 0, false
-}
-
-func dateOrDuration(value string, now time.Time) (time.Duration, bool) {
-	if at, err := time.Parse(time.RFC3339, value); err == nil {
-		return until(at, now), true
-	}
-	if d, err := time.ParseDuration(value); err == nil && d >= 0 {
-		return d, true
-	}
-	return date(value, now)
-}
-
-// date reads any of the three forms of an HTTP date.
-func date(value string, now time.Time) (time.Duration, bool) {
-	at, err := http.ParseTime(value)
-	return until(at, now), err == nil
-}
-
-func until(at, now time.Time) time.Duration { return max(0, at.Sub(now)) }
-
-// decimal reads digits that may have a fraction, and nothing else that package
-// strconv would: no sign, no exponent, no NaN.
-func decimal(value string) (float64, bool) {
-	for _, c := range value {
-		if (c < '0' || c > '9') && c != '.' {
-			return 0, false
+	for name := range header {
+		lower := strings.ToLower(name)
+		if strings.Contains(lower, "limit") && strings.Contains(lower, "remaining") {
+			if left, ok := leftOf(header.Get(name)); ok && left == 0 {
+				return true
+			}
 		}
 	}
-	n, err := strconv.ParseFloat(value, 64)
-	return n, err == nil || math.IsInf(n, 1) // more digits than a float64 holds
-}
-
-// whole is n units, rounded up to a whole one, or the longest duration there
-// is.
-func whole(n float64, unit time.Duration) time.Duration {
-	n = math.Ceil(n)
-	if n >= float64(math.MaxInt64/unit) {
-		return math.MaxInt64
-	}
-	return time.Duration(n) * unit
+	_, ok := exhaustedItems(header.Values("RateLimit"))
+	return ok
 }

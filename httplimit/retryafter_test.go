@@ -13,148 +13,172 @@ import (
 )
 
 // In the tests, the upstream's clock is seven hours behind the client's.
-var (
-	received = time.Date(2026, time.March, 1, 19, 0, 0, 0, time.UTC)
-)
+var received = time.Date(2026, time.March, 1, 19, 0, 0, 0, time.UTC)
 
 const upstreamDate = "Sun, 01 Mar 2026 12:00:00 GMT"
 
-func TestRetryAfterReadsWhatUpstreamsSend(t *testing.T) {
-	const (
-		none    = -1
-		longest = math.MaxInt64
-	)
-	type header = map[string]string
-	for name, test := range map[string]struct {
-		header header
-		want   time.Duration
-	}{
-		"nothing":            {header{}, none},
-		"a Date alone":       {header{"Date": upstreamDate}, none},
-		"milliseconds":       {header{"Retry-After-Ms": "1500"}, 1500 * time.Millisecond},
-		"half a millisecond": {header{"Retry-After-Ms": "0.5"}, time.Millisecond},
-		"Azure":              {header{"X-Ms-Retry-After-Ms": "250", "Retry-After": "1"}, 250 * time.Millisecond},
-		"milliseconds first": {
-			header{"Retry-After-Ms": "20", "X-Ms-Retry-After-Ms": "30", "Retry-After": "1"},
-			20 * time.Millisecond,
-		},
-		"bad milliseconds":    {header{"Retry-After-Ms": "soon", "Retry-After": "7"}, 7 * time.Second},
-		"negative ms":         {header{"Retry-After-Ms": "-5"}, none},
-		"seconds":             {header{"Retry-After": "120"}, 2 * time.Minute},
-		"seconds with spaces": {header{"Retry-After": "  120 "}, 2 * time.Minute},
-		"0":                   {header{"Retry-After": "0"}, 0},
-		"Shopify":             {header{"Retry-After": "2.0"}, 2 * time.Second},
-		"a fraction":          {header{"Retry-After": "2.1"}, 3 * time.Second},
-		"less than a second":  {header{"Retry-After": ".3"}, time.Second},
-		"negative":            {header{"Retry-After": "-30"}, none},
-		"NaN":                 {header{"Retry-After": "NaN"}, none},
-		"an exponent":         {header{"Retry-After": "1e3"}, none},
-		"a point":             {header{"Retry-After": "."}, none},
-		"other digits":        {header{"Retry-After": "٣٠"}, none},
-		"empty":               {header{"Retry-After": ""}, none},
-		"absurdly many":       {header{"Retry-After": "99999999999999999999999"}, longest},
-		"beyond a float":      {header{"Retry-After": "1" + strings.Repeat("0", 400)}, longest},
+const (
+	unread  = time.Duration(-1)
+	longest = time.Duration(math.MaxInt64)
+)
 
-		"IMF-fixdate": {
-			header{"Retry-After": "Sun, 01 Mar 2026 12:00:30 GMT", "Date": upstreamDate},
-			30 * time.Second,
-		},
-		"no Date":       {header{"Retry-After": "Sun, 01 Mar 2026 19:00:30 GMT"}, 30 * time.Second},
-		"a Date it was": {header{"Retry-After": "Sun, 01 Mar 2026 11:59:59 GMT", "Date": upstreamDate}, 0},
-		"the year 1":    {header{"Retry-After": "Mon, 01 Jan 0001 00:00:00 GMT", "Date": upstreamDate}, 0},
-		"the year 9999": {header{"Retry-After": "Fri, 31 Dec 9999 23:59:59 GMT", "Date": upstreamDate}, longest},
-		"no date":       {header{"Retry-After": "tomorrow", "Date": upstreamDate}, none},
+// TestEveryFormOfATimeIsRead has forms that real senders use. The comment says
+// who does, where it is not a standard.
+func TestEveryFormOfATimeIsRead(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"120":                          2 * time.Minute,
+		"  120 ":                       2 * time.Minute,
+		"0":                            0,
+		"2.0":                          2 * time.Second,        // Shopify
+		"0.65":                         650 * time.Millisecond, // Discord
+		".3":                           300 * time.Millisecond,
+		"33011.5":                      9*time.Hour + 10*time.Minute + 11500*time.Millisecond, // Cerebras
+		"6m0s":                         6 * time.Minute,                                       // OpenAI
+		"1m30s":                        90 * time.Second,
+		"20ms":                         20 * time.Millisecond,
+		"7.66s":                        7660 * time.Millisecond,  // Groq
+		"823.54µs":                     823540 * time.Nanosecond, // Traefik
+		"1772366460":                   time.Minute,              // GitHub, Okta, X, Docker Hub
+		"1772366460.125":               60125 * time.Millisecond, // Discord
+		"1772366460250":                60250 * time.Millisecond, // OpenRouter, Linear
+		"1772366460000000":             time.Minute,
+		"1772366460000000000":          time.Minute,
+		"1772366399":                   0,
+		"99999999999999999999999":      longest,
+		"1" + strings.Repeat("0", 400): longest,
 
-		"an item":          {header{"RateLimit": `"default";r=0;t=30`}, 30 * time.Second},
-		"something left":   {header{"RateLimit": `"default";r=5;t=30`}, none},
-		"of several":       {header{"RateLimit": `"burst";r=0;t=3, "day";r=0;t=40, "month";r=9;t=900`}, 40 * time.Second},
-		"with a key":       {header{"RateLimit": `"peruser";r=0;pk=:cHsdsRa894==:;t=12`}, 12 * time.Second},
-		"a quoted item":    {header{"RateLimit": `"a,b;r=0;t=9\";";r=0;t=4`}, 4 * time.Second},
-		"only quoted":      {header{"RateLimit": `"a;r=0;t=9"`}, none},
-		"an open quote":    {header{"RateLimit": `"a;r=0;t=9\`}, none},
-		"no time":          {header{"RateLimit": `"default";r=0`}, none},
-		"negative time":    {header{"RateLimit": `"default";r=0;t=-4`}, none},
-		"dictionary":       {header{"RateLimit": "limit=100, remaining=0, reset=30"}, 30 * time.Second},
-		"dictionary, left": {header{"RateLimit": "limit=100, remaining=1, reset=30"}, none},
+		"Sun, 01 Mar 2026 12:00:30 GMT":                                      30 * time.Second,
+		"Sun, 01 Mar 2026 12:00:30 UTC":                                      30 * time.Second, // Go's RFC1123
+		"Sun, 01 Mar 2026 12:00:30 UT":                                       30 * time.Second,
+		"Sun, 01 Mar 2026 12:00:30 Z":                                        30 * time.Second,
+		"sun, 01 mar 2026 12:00:30 gmt":                                      30 * time.Second,
+		"Sun, 1 Mar 2026 12:00:30 GMT":                                       30 * time.Second,
+		"Sun, 01 Mar 2026 14:00:30 +0200":                                    30 * time.Second, // Go's RFC1123Z
+		"Sun, 01 Mar 2026 05:00:30 -0700":                                    30 * time.Second,
+		"Sun, 01 Mar 2026 12:00:30.5 GMT":                                    30500 * time.Millisecond,
+		"1 Mar 2026 12:00:30 GMT":                                            30 * time.Second,
+		"Sunday, 01-Mar-26 12:00:30 GMT":                                     30 * time.Second,
+		"Sunday, 01-Mar-26 12:00:30 UTC":                                     30 * time.Second,
+		"Sun, 01-Mar-2026 12:00:30 GMT":                                      30 * time.Second,
+		"Sun Mar  1 12:00:30 2026":                                           30 * time.Second,
+		"Sun Mar 01 2026 13:00:30 GMT+0100 (Central European Standard Time)": 30 * time.Second, // lemlist
+		"2026-03-01T12:00:30Z":                                               30 * time.Second, // Anthropic, Zoom
+		"2026-03-01T12:00:30.250Z":                                           30250 * time.Millisecond,
+		"2026-03-01T14:00:30+02:00":                                          30 * time.Second, // Vimeo, Yelp
+		"2026-03-01T14:00:30+0200":                                           30 * time.Second,
+		"2026-03-01T12:01Z":                                                  time.Minute, // Jira
+		"2026-03-01T12:00:30":                                                30 * time.Second,
+		"2026-03-01 12:00:30":                                                30 * time.Second,
+		"2026-03-01 05:00:30 -0700":                                          30 * time.Second,         // Gusto
+		"2026-03-01 12:00:30 UTC":                                            30 * time.Second,         // Ruby
+		"2026-03-01 12:00:30.5 +0000 UTC":                                    30500 * time.Millisecond, // Go
+		"2026-03-01 13:00:30 +0100 CET m=+0.001":                             30 * time.Second,
+		"Sun, 01 Mar 2026 11:59:59 GMT":                                      0,
+		"Mon, 01 Jan 0001 00:00:00 GMT":                                      0,
+		"Fri, 31 Dec 9999 23:59:59 GMT":                                      longest,
 
-		"Retry-After, not RateLimit": {
-			header{"Retry-After": "2", "RateLimit": `"default";r=0;t=30`}, 2 * time.Second,
-		},
-		"Retry-After before RateLimit-Reset": {header{"Retry-After": "2", "RateLimit-Reset": "30"}, 2 * time.Second},
-		"even a longer one":                  {header{"Retry-After": "60", "RateLimit-Reset": "30"}, time.Minute},
-		"RateLimit before RateLimit-Reset": {
-			header{"RateLimit": `"default";r=0;t=30`, "RateLimit-Reset": "45"}, 30 * time.Second,
-		},
-
-		"delta":                {header{"RateLimit-Reset": "45"}, 45 * time.Second},
-		"delta, used up":       {header{"RateLimit-Reset": "45", "RateLimit-Remaining": "0"}, 45 * time.Second},
-		"delta, left":          {header{"RateLimit-Reset": "45", "RateLimit-Remaining": "7"}, none},
-		"X delta":              {header{"X-RateLimit-Reset": "45.2"}, 46 * time.Second},
-		"the first that works": {header{"RateLimit-Reset": "?", "X-RateLimit-Reset": "45"}, 45 * time.Second},
-		"epoch":                {header{"X-RateLimit-Reset": "1772366460", "Date": upstreamDate}, time.Minute},
-		"epoch, fraction": {
-			header{"X-RateLimit-Reset": "1772366460.125", "Date": upstreamDate},
-			60125 * time.Millisecond,
-		},
-		"epoch in ms": {
-			header{"X-RateLimit-Reset": "1772366460250", "Date": upstreamDate},
-			60250 * time.Millisecond,
-		},
-		"epoch, no Date":  {header{"X-RateLimit-Reset": "1772391660"}, time.Minute},
-		"epoch that was":  {header{"X-RateLimit-Reset": "1772366399", "Date": upstreamDate}, 0},
-		"epoch in ns":     {header{"X-RateLimit-Reset": "1772366460000000000", "Date": upstreamDate}, none},
-		"epoch of no use": {header{"X-RateLimit-Reset": "99999999999999999999999999"}, none},
-		"RFC 3339":        {header{"X-RateLimit-Reset": "2026-03-01T12:01:00Z", "Date": upstreamDate}, time.Minute},
-		"an HTTP date": {
-			header{"X-RateLimit-Reset": "Sun, 01 Mar 2026 12:00:30 GMT", "Date": upstreamDate},
-			30 * time.Second,
-		},
-		"Go":           {header{"X-RateLimit-Reset": "6m0s"}, 6 * time.Minute},
-		"Go, negative": {header{"X-RateLimit-Reset": "-6m0s"}, none},
-		"Go, too long": {header{"X-RateLimit-Reset": "99999999999h"}, none},
-		"GitHub": {
-			header{"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "1772366700", "Date": upstreamDate},
-			5 * time.Minute,
-		},
-		"GitHub, secondary": {
-			header{"X-RateLimit-Remaining": "51", "X-RateLimit-Reset": "1772366700", "Retry-After": "60"}, time.Minute,
-		},
-
-		"fresh":      {header{"Retry-After": "10", "Age": "0"}, 10 * time.Second},
-		"cached":     {header{"Retry-After": "10", "Age": "3"}, none},
-		"a bad Age":  {header{"Retry-After": "10", "Age": "old"}, 10 * time.Second},
-		"empty ones": {header{"Retry-After-Ms": "", "X-Ms-Retry-After-Ms": "", "Retry-After": "5"}, 5 * time.Second},
+		"": unread, ".": unread, "-30": unread, "NaN": unread, "1e3": unread, "٣٠": unread, "soon": unread,
+		"-6m0s": unread, "99999999999h": unread,
+		"Sun, 01 Mar 2026 12:00:30 PST": unread,
 	} {
-		t.Run(name, func(t *testing.T) {
-			resp := &http.Response{Header: http.Header{}}
-			for key, value := range test.header {
-				resp.Header.Set(key, value)
+		for _, name := range []string{"Retry-After", "X-Rate-Limit-Reset"} {
+			read(t, name+": "+value, want, "Date", upstreamDate, name, value)
+			if want == 30*time.Second {
+				read(t, "Date: "+value, 5*time.Second, "Date", value, name, "Sun, 01 Mar 2026 12:00:35 GMT")
 			}
-			pause, ok := httplimit.RetryAfter(resp, received)
-			assert.Equal(t, test.want != none, ok)
-			assert.Equal(t, max(0, test.want), pause)
-		})
+		}
 	}
 }
 
-func TestRetryAfterReadsEveryLineOfAHeader(t *testing.T) {
+// read checks what a response with these headers says.
+func read(t *testing.T, what string, want time.Duration, header ...string) {
+	t.Helper()
 	resp := &http.Response{Header: http.Header{}}
-	resp.Header.Add("RateLimit", "limit=10")
-	resp.Header.Add("RateLimit", "remaining=0, reset=8")
+	for i := 0; i < len(header); i += 2 {
+		resp.Header.Add(header[i], header[i+1])
+	}
 	pause, ok := httplimit.RetryAfter(resp, received)
-	assert.True(t, ok)
-	assert.Equal(t, 8*time.Second, pause)
-
-	resp.Header.Add("Retry-After", "later")
-	resp.Header.Add("Retry-After", "9")
-	pause, ok = httplimit.RetryAfter(resp, received)
-	assert.True(t, ok)
-	assert.Equal(t, 9*time.Second, pause)
+	assert.Equal(t, want != unread, ok, what)
+	assert.Equal(t, max(0, want), pause, what)
 }
 
-func TestAResponseWithoutHeaderSaysNothing(t *testing.T) {
-	_, ok := httplimit.RetryAfter(&http.Response{}, received)
-	assert.False(t, ok)
+func TestWhichHeaderCounts(t *testing.T) {
+	const tokens, requests = "X-RateLimit-Reset-Tokens", "X-RateLimit-Reset-Requests"
+	for name, test := range map[string]struct {
+		want   time.Duration
+		header []string
+	}{
+		"none":               {unread, nil},
+		"a Date alone":       {unread, []string{"Date", upstreamDate}},
+		"no Date":            {30 * time.Second, []string{"Retry-After", "Sun, 01 Mar 2026 19:00:30 GMT"}},
+		"a Date that is bad": {time.Minute, []string{"X-RateLimit-Reset", "1772391660", "Date", "today"}},
+		"milliseconds":       {500 * time.Microsecond, []string{"Retry-After-Ms", "0.5"}},
+		"Azure":              {250 * time.Millisecond, []string{"X-Ms-Retry-After-Ms", "250", "Retry-After", "1"}},
+		"bad milliseconds":   {7 * time.Second, []string{"Retry-After-Ms", "soon", "Retry-After", "7"}},
+		"every line":         {9 * time.Second, []string{"Retry-After", "later", "Retry-After", "9"}},
+		"Docker Hub":         {time.Minute, []string{"X-Retry-After", "1772366460", "Date", upstreamDate}},
+		"Bucket4j":           {8 * time.Second, []string{"X-Rate-Limit-Retry-After-Seconds", "8"}},
+		"Traefik":            {time.Second, []string{"X-Retry-In", "823.54ms", "Retry-After", "1"}},
+		"Traefik, alone":     {823540 * time.Microsecond, []string{"X-Retry-In", "823.54ms"}},
+		"NestJS":             {20 * time.Second, []string{"Retry-After-Short", "2", "Retry-After-Long", "20"}},
+
+		"an item":                  {30 * time.Second, []string{"RateLimit", `"default";r=0;t=30`}},
+		"an item of which is left": {unread, []string{"RateLimit", `"default";r=5;t=30`}},
+		"several items": {
+			40 * time.Second, []string{"RateLimit", `"burst";r=0;t=3, "day";r=0;t=40, "month";r=9;t=900`},
+		},
+		"an item with a key": {12 * time.Second, []string{"RateLimit", `"peruser";r=0;pk=:cHsdsRa894==:;t=12`}},
+		"a quoted item":      {4 * time.Second, []string{"RateLimit", `"a,b;r=0;t=9\";";r=0;t=4`}},
+		"only quoted":        {unread, []string{"RateLimit", `"a;r=0;t=9"`}},
+		"an open quote":      {unread, []string{"RateLimit", `"a;r=0;t=9\`}},
+		"an item, no time":   {unread, []string{"RateLimit", `"default";r=0`}},
+		"a dictionary":       {30 * time.Second, []string{"RateLimit", "limit=100, remaining=0, reset=30"}},
+		"of which is left":   {unread, []string{"RateLimit", "limit=100, remaining=1, reset=30"}},
+		"on two lines":       {8 * time.Second, []string{"RateLimit", "limit=10", "RateLimit", "remaining=0, reset=8"}},
+
+		"Retry-After before an item": {2 * time.Second, []string{"Retry-After", "2", "RateLimit", `"a";r=0;t=30`}},
+		"Retry-After before a reset": {time.Minute, []string{"Retry-After", "60", "RateLimit-Reset", "30"}},
+		"an item before a reset":     {30 * time.Second, []string{"RateLimit", `"a";r=0;t=30`, "RateLimit-Reset", "45"}},
+		"the draft":                  {45 * time.Second, []string{"RateLimit-Reset", "45", "RateLimit-Remaining", "0"}},
+		"the draft, left":            {unread, []string{"RateLimit-Reset", "45", "RateLimit-Remaining", "7"}},
+		"without what is left":       {45 * time.Second, []string{"RateLimit-Reset", "45"}},
+		"the one that can be read":   {45 * time.Second, []string{"RateLimit-Reset", "?", "X-RateLimit-Reset", "45"}},
+		"Reddit":                     {45 * time.Second, []string{"X-Ratelimit-Reset", "45", "X-Ratelimit-Remaining", "0.0"}},
+		"with parameters":            {unread, []string{"RateLimit-Reset", "45", "RateLimit-Remaining", "3;w=21600"}},
+		"X": {
+			time.Minute,
+			[]string{"X-Rate-Limit-Reset", "1772366460", "X-Rate-Limit-Remaining", "0", "Date", upstreamDate},
+		},
+		"X, for a day": {time.Minute, []string{
+			"X-Rate-Limit-Reset", "1772366999", "X-Rate-Limit-Remaining", "8", "Date", upstreamDate,
+			"X-User-Limit-24hour-Reset", "1772366460", "X-User-Limit-24hour-Remaining", "0",
+		}},
+		"Discord": {
+			64570 * time.Millisecond, []string{"X-RateLimit-Reset-After", "64.57", "X-RateLimit-Remaining", "0"},
+		},
+		"Discord, left": {unread, []string{"X-RateLimit-Reset-After", "64.57", "X-RateLimit-Remaining", "1"}},
+		"GitLab": {30 * time.Second, []string{
+			"RateLimit-ResetTime", "Sun, 01 Mar 2026 12:00:30 GMT", "RateLimit-Remaining", "0", "Date", upstreamDate,
+		}},
+		"GitHub, secondary": {
+			time.Minute, []string{"X-RateLimit-Remaining", "51", "X-RateLimit-Reset", "1772366700", "Retry-After", "60"},
+		},
+		"OpenAI": {90 * time.Second, []string{
+			tokens, "1m30s", "X-RateLimit-Remaining-Tokens", "0", requests, "3h", "X-RateLimit-Remaining-Requests", "9",
+		}},
+		"of one only is known": {90 * time.Second, []string{tokens, "1m30s", "X-RateLimit-Remaining-Tokens", "0", requests, "3h"}},
+		"both are used up": {3 * time.Hour, []string{
+			tokens, "1m30s", "X-RateLimit-Remaining-Tokens", "0", requests, "3h", "X-RateLimit-Remaining-Requests", "0",
+		}},
+		"Imgur":  {5 * time.Second, []string{"X-RateLimit-UserReset", "5", "X-RateLimit-UserRemaining", "0"}},
+		"KuCoin": {2 * time.Second, []string{"Gw-RateLimit-Reset", "2000", "Gw-RateLimit-Remaining", "0"}},
+
+		"fresh":     {10 * time.Second, []string{"Retry-After", "10", "Age", "0"}},
+		"cached":    {unread, []string{"Retry-After", "10", "Age", "3"}},
+		"a bad Age": {10 * time.Second, []string{"Retry-After", "10", "Age", "old"}},
+	} {
+		read(t, name, test.want, test.header...)
+	}
 }
 
 // FuzzRetryAfter sends anything in every header.
@@ -169,7 +193,7 @@ func FuzzRetryAfter(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, value, date, remaining string, seconds int64) {
 		for _, name := range []string{
-			"Retry-After-Ms", "X-Ms-Retry-After-Ms", "Retry-After", "RateLimit", "RateLimit-Reset", "X-RateLimit-Reset",
+			"Retry-After-Ms", "Retry-After", "X-Retry-In", "RateLimit", "RateLimit-Reset", "X-RateLimit-Reset-After",
 		} {
 			resp := &http.Response{Header: http.Header{}}
 			resp.Header.Set("Date", date)

@@ -39,7 +39,7 @@ func New(queue *fairlimit.Queue, p Provider) *httplimit.Transport {
 		return &httplimit.Transport{Limiter: broken{fmt.Errorf("%w: llmlimit: no provider", fairlimit.ErrInvalidOption)}}
 	}
 	l := &limiter{Queue: queue, rules: p.rules, guesses: &estimate.Estimator{}}
-	l.transport = &httplimit.Transport{Limiter: l, Amounts: l.amounts, After: p.rules.after}
+	l.transport = &httplimit.Transport{Limiter: l, Amounts: l.amounts, After: after}
 	if p.rules.used != nil {
 		l.transport.Used = l.used
 	}

@@ -319,6 +319,32 @@ func TestWhatPausesTheQueue(t *testing.T) {
 	}
 }
 
+// The provider's clock is not the client's. Both are in the answer: its Date, and
+// when the tokens are back.
+func TestAResetCountsFromTheAnswersDate(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{
+		"the clock is right": 0, "the client's is slow": 10 * time.Minute, "the client's is fast": -10 * time.Minute,
+	} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				base := sender(func(*http.Request) (*http.Response, error) {
+					now, header := time.Now().Add(ahead).UTC(), http.Header{}
+					header.Set("Date", now.Format(http.TimeFormat))
+					header.Set("Anthropic-Ratelimit-Output-Tokens-Remaining", "0")
+					header.Set("Anthropic-Ratelimit-Output-Tokens-Reset", now.Add(40*time.Second).Format(time.RFC3339))
+					header.Set("Anthropic-Ratelimit-Requests-Remaining", "7")
+					header.Set("Anthropic-Ratelimit-Requests-Reset", now.Add(50*time.Second).Format(time.RFC3339))
+					return &http.Response{StatusCode: 429, Header: header, Body: http.NoBody}, nil
+				})
+				q, client := anthropic(t, rdb, base, 8_000)
+				_, _, err := post(t.Context(), client, "http://anthropic/v1/messages", body(0, 10, 100, 0, 0, ""))
+				require.NoError(t, err)
+				assert.Equal(t, 40*time.Second, limitertest.Status(t, q).Paused)
+			})
+		})
+	}
+}
+
 const retryInfo = `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[` +
 	`{"@type":"type.googleapis.com/google.rpc.QuotaFailure"},` +
 	`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"37s"}]}}`

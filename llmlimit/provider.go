@@ -6,7 +6,6 @@ import (
 	"maps"
 	"math"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
@@ -31,7 +30,6 @@ var (
 		reserve: func(r request, _ *estimate.Estimator) fairlimit.Amounts {
 			return fairlimit.Amounts{Tokens: r.timesAll(max(r.limit, r.tokens()))}
 		},
-		headers: openAIHeaders,
 	}
 	azure = &rules{
 		reserve: func(r request, guesses *estimate.Estimator) fairlimit.Amounts {
@@ -45,7 +43,6 @@ var (
 			sawOutput(r, a, guesses)
 			return known(fairlimit.Amounts{Tokens: a.total()})
 		},
-		headers: openAIHeaders,
 	}
 	anthropic = &rules{
 		reserve: func(r request, guesses *estimate.Estimator) fairlimit.Amounts {
@@ -76,11 +73,6 @@ var (
 		},
 		guessed: []string{InputTokens, OutputTokens},
 		others:  []string{"/messages/count_tokens", "/messages/batches"},
-		headers: []header{
-			{"", "anthropic-ratelimit-requests-remaining", "anthropic-ratelimit-requests-reset"},
-			{InputTokens, "anthropic-ratelimit-input-tokens-remaining", "anthropic-ratelimit-input-tokens-reset"},
-			{OutputTokens, "anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset"},
-		},
 	}
 	gemini = &rules{
 		reserve: func(r request, guesses *estimate.Estimator) fairlimit.Amounts {
@@ -102,19 +94,7 @@ type rules struct {
 	used    func(request, answer, *estimate.Estimator) fairlimit.Amounts // nil if nothing is settled
 	guessed []string                                                     // units whose amounts are guesses
 	others  []string                                                     // ends of paths that count otherwise
-	headers []header
-	delay   func(body []byte) time.Duration // which the body of a 429 asks for, nil if a header does
-}
-
-// header is where a response says how much of a unit is left, and when it will
-// be replenished.
-type header struct {
-	unit, remaining, reset string
-}
-
-var openAIHeaders = []header{
-	{"", "x-ratelimit-remaining-requests", "x-ratelimit-reset-requests"},
-	{Tokens, "x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens"},
+	delay   func(body []byte) time.Duration                              // which the body of a 429 asks for, nil if a header does
 }
 
 // firstOutput is the guess of an output before anything is known of a model.
@@ -159,36 +139,13 @@ func known(used fairlimit.Amounts) fairlimit.Amounts {
 	return used
 }
 
-// after is how long the upstream wants to be left alone: what it says, or until
-// what is used up is replenished, or a second.
-func (r *rules) after(resp *http.Response, received time.Time) (time.Duration, bool) {
+// after is how long the upstream wants to be left alone: what its header says, or
+// a second.
+func after(resp *http.Response, received time.Time) (time.Duration, bool) {
 	if pause, ok := httplimit.RetryAfter(resp, received); ok {
 		return pause, true
 	}
-	var longest time.Duration
-	for _, h := range r.headers {
-		if left, err := strconv.Atoi(resp.Header.Get(h.remaining)); err == nil && left <= 0 {
-			longest = max(longest, reset(resp.Header.Get(h.reset), received))
-		}
-	}
-	if longest == 0 && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == 529) {
-		longest = time.Second
-	}
-	return longest, longest > 0
-}
-
-// reset reads a duration, seconds, or a time as of RFC 3339.
-func reset(value string, now time.Time) time.Duration {
-	if d, err := time.ParseDuration(value); err == nil {
-		return d
-	}
-	if seconds, err := strconv.ParseFloat(value, 64); err == nil {
-		return time.Duration(min(seconds, 1e9) * float64(time.Second))
-	}
-	if at, err := time.Parse(time.RFC3339, value); err == nil {
-		return at.Sub(now)
-	}
-	return 0
+	return time.Second, resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == 529
 }
 
 // retryInfo reads google.rpc.RetryInfo. Where content is streamed as an array, an
@@ -206,7 +163,8 @@ func retryInfo(body []byte) time.Duration {
 	_ = json.NewDecoder(bytes.NewReader(object)).Decode(&failure) // what cannot be read says nothing
 	for _, d := range failure.Error.Details {
 		if strings.HasSuffix(d.Type, "google.rpc.RetryInfo") {
-			return reset(d.Delay, time.Time{})
+			delay, _ := time.ParseDuration(d.Delay) // 0 pauses nobody
+			return delay
 		}
 	}
 	return 0
