@@ -7,18 +7,17 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"strings"
+	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
 
 const speedIntro = `bench speed measures how fast the library is, each figure beside its yardstick, on a real Redis.
 
-  go run ./bench speed                             a redis-server of its own, some four minutes
-  go run ./bench speed -quick                      half of that
+  go run ./bench speed                             a redis-server of its own, two minutes
+  go run ./bench speed -quick                      a quarter of that
   go run ./bench speed -redis localhost:6379
-  go run ./bench speed -rows throughput,alone
-  go run ./bench speed -rows script -quick         one request of what people configure
+  go run ./bench speed -rows script                what the scripts cost the server
 
 `
 
@@ -30,15 +29,12 @@ func parseSpeed(args []string, help io.Writer) (r speed.Run, json string, err er
 	flags.StringVar(&json, "json", "",
 		"`file` for the figures as JSON, one object a line for each; - is standard output")
 	quick := flags.Bool("quick", false, "fewer and shorter rounds, for a look in between")
-	rows := flags.String("rows", "all", "`names` of what to measure: "+strings.Join(speed.Names(), ","))
-	if err := readFlags(flags, args, speedIntro, help); err != nil {
-		return r, json, err
-	}
-	r.Scale = speed.Full
+	flags.StringVar(&r.Rows, "rows", "", "`text`: only rows that have it in their names, such as script, call or size")
+	err = readFlags(flags, args, speedIntro, help)
+	r.Rounds, r.Round = 7, 500*time.Millisecond
 	if *quick {
-		r.Scale = speed.Quick
+		r.Rounds, r.Round = 3, 200*time.Millisecond
 	}
-	r.Groups, err = speed.Groups(*rows)
 	return r, json, err
 }
 

@@ -65,10 +65,10 @@ func TestOneNameMayStandForSeveral(t *testing.T) {
 func TestDefaultsOfSpeed(t *testing.T) {
 	fast, _, err := parseSpeed([]string{"-quick"}, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, speed.Quick, fast.Scale)
+	require.Equal(t, 3, fast.Rounds)
 	full, _, err := parseSpeed(nil, io.Discard)
 	require.NoError(t, err)
-	require.Equal(t, speed.Run{Groups: speed.Names(), Scale: speed.Full}, full)
+	require.Equal(t, 7, full.Rounds)
 }
 
 func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
@@ -77,7 +77,7 @@ func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "speed.json")
 	bounded, cancel := context.WithTimeout(t.Context(), 60*time.Second)
 	defer cancel()
-	p := bench(bounded, t, "speed", "-quick", "-redis", server.Addr(), "-rows", "batch,throughput", "-json", path)
+	p := bench(bounded, t, "speed", "-quick", "-redis", server.Addr(), "-rows", "call", "-json", path)
 	require.NoError(t, p.Start())
 	require.Eventually(t, func() bool {
 		text, err := os.ReadFile(path)
@@ -86,15 +86,15 @@ func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
 
 	require.NoError(t, p.Process.Signal(os.Interrupt))
 	require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
-	require.Contains(t, p.stdout.String(), "ten at a slot")
-	require.NotContains(t, p.stdout.String(), "processes")
+	require.Contains(t, p.stdout.String(), "Wait, 1 caller")
+	require.NotContains(t, p.stdout.String(), "settled")
 	require.NotContains(t, p.stderr.String(), "not measured")
 	file, err := os.Open(path)
 	require.NoError(t, err)
 	defer file.Close()
 	var f speed.Figure
 	require.NoError(t, json.NewDecoder(file).Decode(&f))
-	require.Equal(t, "batch", f.Row)
+	require.Equal(t, "call", f.Row)
 
 	left, err := server.Client().Keys(t.Context(), "*").Result()
 	require.NoError(t, err)

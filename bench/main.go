@@ -18,7 +18,6 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
 
 // Exit statuses.
@@ -32,8 +31,6 @@ func main() {
 	switch os.Getenv(run.Role) {
 	case run.ClientRole:
 		run.ClientMain()
-	case speed.Role:
-		speed.Main()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second one ends the program at once

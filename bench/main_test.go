@@ -123,7 +123,7 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"-redis http://" + away:               "-redis",
 		"speed -nothing":                      "-h",
 		"speed alone":                         "-h",
-		"speed -rows nothing":                 "throughput",
+		"speed -rows nothing -redis " + away:  "leave -redis out",
 		"speed":                               "no redis-server in PATH",
 		"speed -redis " + away:                "leave -redis out",
 		"speed -rows alone -json /dev/null/x": "-json",

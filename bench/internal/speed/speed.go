@@ -2,6 +2,9 @@
 // stands beside its yardstick, something whose cost everybody knows. Both are
 // measured in the same run and in turn. What another machine, or a busy one,
 // does to both is not in their ratio.
+//
+// All calls go through the public API. What scripts cost the server is what the
+// server says.
 package speed
 
 import (
@@ -11,43 +14,51 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"strings"
+	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/backend"
 )
 
-// Names are those of the groups of rows, which may be chosen.
-func Names() (names []string) {
-	for _, r := range rows {
-		if !slices.Contains(names, r.group) {
-			names = append(names, r.group)
-		}
-	}
-	return names
+// row is one thing that is measured, ours beside a yardstick.
+type row struct {
+	group     string
+	what      string
+	unit      string
+	yardstick string // empty without one
+	known     side   // nil without one
+	ours      side
+	goal      Goal // zero for none
 }
 
-// Groups are those of a list of names, or all of them.
-func Groups(list string) (groups []string, err error) {
-	if list == "all" {
-		return Names(), nil
+// side makes ready what is measured, does it while the loop goes on, and returns
+// the figure.
+type side func(context.Context, *bed, loop) (float64, error)
+
+// loop says whether to go on. A [testing.B] is one.
+type loop interface{ Loop() bool }
+
+// round is a loop that goes on for a time, from its first turn on.
+type round struct {
+	lasting time.Duration
+	end     time.Time
+}
+
+func (r *round) Loop() bool {
+	if r.end.IsZero() {
+		r.end = time.Now().Add(r.lasting)
+		return true
 	}
-	for name := range strings.SplitSeq(list, ",") {
-		name = strings.TrimSpace(name)
-		if !slices.Contains(Names(), name) {
-			return nil, fmt.Errorf("-rows: there is no %q, but %s", name, strings.Join(Names(), ", "))
-		}
-		groups = append(groups, name)
-	}
-	return groups, nil
+	return time.Now().Before(r.end)
 }
 
 // Run is one run of the command.
 type Run struct {
-	Redis    string   // host:port or redis:// URL; empty: a redis-server of the run's own
-	Groups   []string // of rows
-	Scale    Scale
-	Progress io.Writer // told of each group before it is measured, and of each row that could not be
+	Redis    string // host:port or redis:// URL; empty: a redis-server of the run's own
+	Rows     string // only those whose name contains it
+	Rounds   int    // of yardstick and ours in turn
+	Round    time.Duration
+	Progress io.Writer // told of each row before it is measured, and of each that could not be
 	JSON     io.Writer // given each figure once it is there
 }
 
@@ -71,45 +82,53 @@ func (r Run) Measure(ctx context.Context) (all Taken, err error) {
 		return all, err
 	}
 	defer redis.Close()
+	b, err := newBed(ctx, redis.Addr)
+	if err != nil {
+		return all, err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
 	all.Server = redis.Name
-	for i, group := range r.Groups {
-		fmt.Fprintf(r.Progress, "%d/%d %s\n", i+1, len(r.Groups), group)
-		figures, err := r.group(ctx, redis.Addr, group)
+	for _, row := range rows {
+		if !strings.Contains(row.group+": "+row.what, r.Rows) {
+			continue
+		}
+		fmt.Fprintf(r.Progress, "%s\n", row.what)
+		f, err := r.measure(ctx, b, row)
 		if ctx.Err() != nil {
 			return all, nil
 		}
-		all.Figures = append(all.Figures, figures...)
-		for _, f := range figures {
-			err = errors.Join(err, json.NewEncoder(r.JSON).Encode(f))
+		if err == nil {
+			all.Figures = append(all.Figures, f)
+			err = json.NewEncoder(r.JSON).Encode(f)
 		}
 		if err != nil {
 			all.Failed = true
-			fmt.Fprintf(r.Progress, "%s: not measured: %v\n", group, err)
+			fmt.Fprintf(r.Progress, "%s: not measured: %v\n", row.what, err)
 		}
 	}
-	return all, nil
+	if len(all.Figures) == 0 && !all.Failed {
+		err = fmt.Errorf("-rows: no row has %q in its name", r.Rows)
+	}
+	return all, err
 }
 
-// group measures the rows of a group on a bed of their own. If rows have several
-// figures, the first ones of all rows come first.
-func (r Run) group(ctx context.Context, addr, name string) (figures []Figure, err error) {
-	rdb, err := backend.Connect(ctx, addr)
-	if err != nil {
-		return nil, err
-	}
-	b := newBed(r.Scale, addr, rdb)
-	defer func() { err = errors.Join(err, b.close()) }()
-	runtime.GC() // what another group has left behind
-	var by [3][]Figure
-	for _, row := range rows {
-		if row.group != name {
-			continue
-		}
-		got, failed := row.measure(ctx, b)
-		err = errors.Join(err, failed)
-		for i, f := range got {
-			by[i] = append(by[i], f)
+// measure is round by round. Who comes first changes from round to round, so
+// that a machine that gets slower or faster meanwhile favours neither.
+func (r Run) measure(ctx context.Context, b *bed, of row) (f Figure, err error) {
+	runtime.GC() // what another row has left behind
+	var values [2][]float64
+	sides := [2]side{of.known, of.ours}
+	for n := range r.Rounds {
+		for _, i := range [2]int{n % 2, 1 - n%2} {
+			if sides[i] == nil {
+				continue
+			}
+			value, err := sides[i](ctx, b, &round{lasting: r.Round})
+			if err != nil {
+				return f, err
+			}
+			values[i] = append(values[i], value)
 		}
 	}
-	return slices.Concat(by[:]...), err
+	return of.figure(values[0], values[1]), nil
 }
