@@ -11,7 +11,13 @@
 // After "429 Too Many Requests, Retry-After: 30" nobody should go for 30
 // seconds, in this process or in any other. So the Transport pauses the
 // limiter. If the limiter cannot pause, as on package window, the Transport
-// holds back only its own requests. [RetryAfter] lists the headers that count.
+// holds back only its own requests.
+//
+// [RetryAfter] reads Retry-After, RateLimit, RateLimit-Reset and their many
+// relatives, such as Retry-After-Ms and X-Rate-Limit-Reset. Each may be a number
+// of seconds, a time since 1970, a duration such as 1m30s, or a date. A time
+// counts from the Date of the response, and from its arrival if there is none.
+// If a 429 says nothing that can be read, OnError of the Transport is told.
 //
 // If the limiter is a flow of [fairlimit.Queue.Flow], such as that of a tenant
 // with a token of its own, only that flow is paused: the others go on. Give each

@@ -81,3 +81,37 @@ func TestMaxPauseBoundsAPauseAndOnErrorHearsOfOneThatFails(t *testing.T) {
 	require.ErrorIs(t, <-told, fairlimit.ErrUnreachable)
 	assert.Equal(t, []time.Duration{time.Hour}, l.Pauses())
 }
+
+func TestOnErrorHearsOfA429ThatCannotBeRead(t *testing.T) {
+	header := map[string]string{"Retry-After": "in a while", "X-RateLimit-Limit": "5"}
+	for name, test := range map[string]struct {
+		answer http.HandlerFunc
+		after  func(*http.Response, time.Time) (time.Duration, bool)
+		want   string
+	}{
+		"of which nothing can be read": {
+			refuse(429, header), nil,
+			httplimit.ErrNoDelay.Error() + `: Retry-After: ["in a while"], X-Ratelimit-Limit: ["5"]`,
+		},
+		"that says nothing":    {refuse(429, nil), nil, httplimit.ErrNoDelay.Error()},
+		"that says no time":    {refuse(429, map[string]string{"Retry-After": "0"}), nil, ""},
+		"of a cache":           {refuse(429, map[string]string{"Retry-After": "9", "Age": "9"}), nil, ""},
+		"that is the caller's": {refuse(429, nil), func(*http.Response, time.Time) (time.Duration, bool) { return 0, false }, ""},
+		"that is a 503":        {refuse(503, nil), nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told error
+			l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
+			get(t, client(t, &httplimit.Transport{
+				Limiter: l, After: test.after, OnError: func(err error) { told = err },
+			}), serve(t, test.answer).URL)
+			assert.Empty(t, l.Pauses())
+			if test.want == "" {
+				assert.NoError(t, told)
+				return
+			}
+			require.ErrorIs(t, told, httplimit.ErrNoDelay)
+			assert.EqualError(t, told, test.want)
+		})
+	}
+}

@@ -69,14 +69,14 @@ const (
 	fineDelay  = iota // in milliseconds
 	usualDelay        // Retry-After
 	otherDelay
-	noDelay
+	notDelay
 )
 
 func rank(name string) int {
 	name = strings.ToLower(name)
 	switch {
 	case !strings.Contains(name, "retry-after") && name != "x-retry-in":
-		return noDelay
+		return notDelay
 	case unitOf(name) == time.Millisecond:
 		return fineDelay
 	case name == "retry-after":
@@ -87,7 +87,7 @@ func rank(name string) int {
 
 // delay reads the headers that speak of nothing but a delay.
 func delay(header http.Header, now time.Time) (longest time.Duration, ok bool) {
-	best := noDelay - 1
+	best := notDelay - 1
 	for name, values := range header {
 		rank := rank(name)
 		if rank > best {
@@ -168,7 +168,7 @@ func unitOf(name string) time.Duration {
 // hasDelay reports whether a header is there that speaks of nothing but a delay.
 func hasDelay(header http.Header) bool {
 	for name, values := range header {
-		if rank(name) < noDelay && slices.ContainsFunc(values, func(value string) bool { return value != "" }) {
+		if rank(name) < notDelay && slices.ContainsFunc(values, func(value string) bool { return value != "" }) {
 			return true
 		}
 	}

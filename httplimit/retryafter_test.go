@@ -166,7 +166,9 @@ func TestWhichHeaderCounts(t *testing.T) {
 		"OpenAI": {90 * time.Second, []string{
 			tokens, "1m30s", "X-RateLimit-Remaining-Tokens", "0", requests, "3h", "X-RateLimit-Remaining-Requests", "9",
 		}},
-		"of one only is known": {90 * time.Second, []string{tokens, "1m30s", "X-RateLimit-Remaining-Tokens", "0", requests, "3h"}},
+		"of one only is known": {
+			90 * time.Second, []string{tokens, "1m30s", "X-RateLimit-Remaining-Tokens", "0", requests, "3h"},
+		},
 		"both are used up": {3 * time.Hour, []string{
 			tokens, "1m30s", "X-RateLimit-Remaining-Tokens", "0", requests, "3h", "X-RateLimit-Remaining-Requests", "0",
 		}},

@@ -2,14 +2,21 @@ package httplimit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/gate"
 )
+
+// ErrNoDelay is what [Transport.OnError] hears of a 429 that does not say, in any
+// way that [RetryAfter] can read, for how long.
+var ErrNoDelay = errors.New("httplimit: a 429 that does not say when to come back")
 
 // DefaultMaxPause is the longest pause that an answer can cause, unless
 // [Transport.MaxPause] says otherwise.
@@ -85,8 +92,10 @@ type Transport struct {
 
 	// OnError is called if the limiter could not pause, or a turn could not be
 	// settled. The response is returned as usual. Instead of a pause, this
-	// Transport holds back its own requests. OnError may run after RoundTrip has
-	// returned, and several times at once. It may be nil.
+	// Transport holds back its own requests. OnError is also called with an error
+	// that matches [ErrNoDelay] if a 429 says nothing that [RetryAfter] can read;
+	// nobody is paused then. It may run after RoundTrip has returned, and several
+	// times at once. It may be nil.
 	OnError func(error)
 
 	gate        gate.Gate
@@ -169,9 +178,29 @@ func (t *Transport) heed(ctx context.Context, resp *http.Response, received time
 	if longest == 0 {
 		longest = DefaultMaxPause
 	}
-	if pause, ok := after(resp, received); ok && pause > 0 {
+	pause, ok := after(resp, received)
+	switch {
+	case ok && pause > 0:
 		t.gate.Shut(ctx, t.Limiter, min(pause, longest), t.OnError)
+	case !ok && t.After == nil && t.OnError != nil && resp.StatusCode == http.StatusTooManyRequests &&
+		!cached(resp.Header):
+		t.OnError(noDelay(resp.Header))
 	}
+}
+
+// noDelay is an ErrNoDelay with the headers that may have been meant.
+func noDelay(header http.Header) error {
+	var said []string
+	for name, values := range header {
+		if lower := strings.ToLower(name); strings.Contains(lower, "retry") || strings.Contains(lower, "limit") {
+			said = append(said, fmt.Sprintf("%s: %.60q", name, values))
+		}
+	}
+	if len(said) == 0 {
+		return ErrNoDelay
+	}
+	slices.Sort(said)
+	return fmt.Errorf("%w: %s", ErrNoDelay, strings.Join(said, ", "))
 }
 
 // refuses reports whether the upstream refused because of too many requests.
