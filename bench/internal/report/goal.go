@@ -105,7 +105,7 @@ func (r Report) Verdict() (lines []string) {
 	if len(faults) > 0 {
 		lines = append(lines, "Exit status 1, because of "+listed(faults)+".")
 	}
-	lines = append(lines, r.machine()...)
+	lines = append(append(lines, r.machine()...), r.guards()...)
 	if r.of.Shows != "" && !r.of.EndsRedis {
 		lines = append(lines, "See also "+r.of.Shows+".")
 	}
