@@ -19,9 +19,15 @@
 // under the ctx of the request; the Timeout of the config begins later. All
 // clients that a program makes from one config share its RateLimiter.
 //
-// A RateLimiter does not hear what the API server answers. To pause everybody
-// on a 429, leave RateLimiter unset, set QPS to -1, and give config.Wrap a
-// Transport of package httplimit.
+// The first try of a Watch takes no turn: client-go asks no limiter for it. Nor
+// does a RateLimiter hear what the API server answers. If watches are to count,
+// or a 429 is to pause everybody, let a Transport of package httplimit take the
+// turns. It stands below client-go and sees every request:
+//
+//	config.QPS = -1 // RateLimiter stays nil, or a request would take two turns
+//	config.Wrap(func(base http.RoundTripper) http.RoundTripper {
+//		return &httplimit.Transport{Limiter: limiter, Base: base}
+//	})
 //
 // # Work queues
 //

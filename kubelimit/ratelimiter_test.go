@@ -17,26 +17,26 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/httplimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/kubelimit"
 )
 
 // apiServer is a client of a server that counts its requests.
-func apiServer(t *testing.T, l *kubelimit.RateLimiter) (*rest.RESTClient, *atomic.Int64) {
+func apiServer(t *testing.T, config *rest.Config) (*rest.RESTClient, *atomic.Int64) {
 	t.Helper()
 	var reached atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	t.Cleanup(server.Close)
 	transport := &http.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	client, err := rest.RESTClientFor(&rest.Config{
-		Host: server.URL, APIPath: "/api", RateLimiter: l, Transport: transport,
-		ContentConfig: rest.ContentConfig{
-			GroupVersion:         &schema.GroupVersion{Version: "v1"},
-			NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion(),
-		},
-	})
+	config.Host, config.APIPath, config.Transport = server.URL, "/api", transport
+	config.ContentConfig = rest.ContentConfig{
+		GroupVersion:         &schema.GroupVersion{Version: "v1"},
+		NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion(),
+	}
+	client, err := rest.RESTClientFor(config)
 	require.NoError(t, err)
 	return client, &reached
 }
@@ -44,7 +44,7 @@ func apiServer(t *testing.T, l *kubelimit.RateLimiter) (*rest.RESTClient, *atomi
 func TestAClientWaitsForItsTurn(t *testing.T) {
 	quota := fairlimit.PerHour(2)
 	l := limiter(t, quota)
-	client, reached := apiServer(t, &kubelimit.RateLimiter{Limiter: l, Quota: quota})
+	client, reached := apiServer(t, &rest.Config{RateLimiter: &kubelimit.RateLimiter{Limiter: l, Quota: quota}})
 	for range 2 {
 		require.NoError(t, client.Get().Resource("pods").Do(t.Context()).Error())
 	}
@@ -56,6 +56,38 @@ func TestAClientWaitsForItsTurn(t *testing.T) {
 	require.ErrorAs(t, err, &refused)
 	assert.EqualValues(t, 2, reached.Load())
 	assert.Zero(t, status(t, l).Queued)
+}
+
+func TestAWatchTakesATurnOfATransportOnly(t *testing.T) {
+	for name, test := range map[string]struct {
+		config func(l fairlimit.Limiter) *rest.Config
+		turns  int
+	}{
+		"a RateLimiter": {func(l fairlimit.Limiter) *rest.Config {
+			return &rest.Config{RateLimiter: &kubelimit.RateLimiter{Limiter: l}}
+		}, 1},
+		"a Transport": {func(l fairlimit.Limiter) *rest.Config {
+			config := &rest.Config{QPS: -1}
+			config.Wrap(func(base http.RoundTripper) http.RoundTripper {
+				return &httplimit.Transport{Limiter: l, Base: base}
+			})
+			return config
+		}, 1 + 5},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := limiter(t, fairlimit.PerHour(10))
+			client, reached := apiServer(t, test.config(l))
+			require.NoError(t, client.Get().Resource("pods").Do(t.Context()).Error())
+			for range 5 {
+				watch, err := client.Get().Resource("pods").Watch(t.Context())
+				if err == nil { // this server answers with nothing
+					watch.Stop()
+				}
+			}
+			assert.EqualValues(t, 6, reached.Load())
+			assert.Equal(t, 10-test.turns, status(t, l).Available)
+		})
+	}
 }
 
 func TestTryAcceptTakesATurnNowOrNotAtAll(t *testing.T) {
