@@ -25,10 +25,8 @@
 //	fairlimit.wait.duration    s             histogram      from a call of Wait to its turn, if it went
 //	fairlimit.permits          {permit}      counter        permits by outcome, see below
 //	fairlimit.callers.waiting  {caller}      updowncounter  callers that wait
-//	fairlimit.permits.ahead    {permit}      updowncounter  permits of callers that wait and of reservations
-//	                                                        ahead, which is what fairlimit.WithMaxQueued bounds
 //	fairlimit.wake.lateness    s             histogram      from a slot to when its caller woke
-//	fairlimit.questions        {question}    counter        questions to Redis, by op and failed (a bool)
+//	fairlimit.questions        {question}    counter        questions to Redis, by op and failed ("true", "false")
 //	fairlimit.question.callers {caller}      histogram      callers that one question for permits was for
 //	fairlimit.pauses           {pause}       counter        pauses that this process sent
 //	fairlimit.pause.remaining  s             gauge          how much longer the queue is paused; without
@@ -62,8 +60,9 @@
 //	missed      the caller woke too late and did not take it
 //	given_back  the caller will not use them, so they went back; also if it had left
 //	            before they were granted
-//	refused     the turn would have come too late, or too many permits are queued
+//	refused     the turn would have come too late
 //	left        the caller's ctx ended while it waited
+//	invalid     no quota could ever grant them, or there is no such unit
 //	failed      any other error, mostly one of Redis
 //
 // Calls that a fallback lets go are in the wait duration, and in no outcome.

@@ -43,7 +43,7 @@ func Example() {
 	}
 	for _, m := range found.ScopeMetrics[0].Metrics {
 		if m.Name == "fairlimit.available" {
-			fmt.Println(m.Name, m.Data.(metricdata.Gauge[int64]).DataPoints[0].Value)
+			fmt.Println(m.Name, m.Data.(metricdata.Gauge[float64]).DataPoints[0].Value)
 		}
 	}
 	// Output:

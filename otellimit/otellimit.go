@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -25,16 +24,13 @@ var ErrNilProvider = errors.New("otellimit: nil metric.MeterProvider")
 type Metrics struct {
 	books        *metrics.Books
 	trace        *fairlimit.Trace
-	counted      counted
-	looked       looked
+	name         string
 	registration metric.Registration
 
-	name    attribute.KeyValue
-	limiter metric.MeasurementOption // the name alone
-	permits [len(metrics.Outcomes)]metric.MeasurementOption
+	counters   map[*metrics.Metric]metric.Int64Counter      // counted as it happens
+	histograms map[*metrics.Metric]metric.Float64Histogram  // likewise
+	looked     map[*metrics.Metric]metric.Float64Observable // what a collection looks at
 }
-
-var _ metrics.Meter = meter{}
 
 // New makes the metrics of one limiter. Name is the value of their attribute
 // "limiter", which need not be the name that the limiter has in Redis. Two
@@ -45,27 +41,57 @@ func New(name string, provider metric.MeterProvider) (*Metrics, error) {
 	if provider == nil {
 		return nil, ErrNilProvider
 	}
-	m := &Metrics{name: attribute.String(metrics.LimiterLabel, strings.ToValidUTF8(name, "\uFFFD"))}
-	m.limiter = with(m.name)
-	for i, outcome := range metrics.Outcomes {
-		m.permits[i] = with(m.name, attribute.String(metrics.OutcomeLabel, outcome))
+	m := &Metrics{
+		name:       strings.ToValidUTF8(name, "\uFFFD"),
+		counters:   map[*metrics.Metric]metric.Int64Counter{},
+		histograms: map[*metrics.Metric]metric.Float64Histogram{},
+		looked:     map[*metrics.Metric]metric.Float64Observable{},
 	}
 	m.books = metrics.New(meter{m})
 	m.trace = m.books.Trace()
-
-	instruments := maker{meter: provider.Meter(Scope)}
-	m.counted, m.looked = instruments.counted(), instruments.looked()
-	if instruments.err != nil {
-		return nil, instruments.err
+	from := provider.Meter(Scope)
+	var observed []metric.Observable
+	for _, t := range metrics.All {
+		if err := m.add(from, t); err != nil {
+			return nil, err
+		}
+		if i := m.looked[t]; i != nil {
+			observed = append(observed, i)
+		}
 	}
 	var err error
-	if m.registration, err = instruments.meter.RegisterCallback(m.observe, m.looked.all()...); err != nil {
+	m.registration, err = from.RegisterCallback(m.observe, observed...)
+	if err != nil {
 		return nil, err
 	}
 	return m, nil
 }
 
-func with(attributes ...attribute.KeyValue) metric.MeasurementOption {
+// add makes the instrument of a metric.
+func (m *Metrics) add(from metric.Meter, t *metrics.Metric) (err error) {
+	unit, help := metric.WithUnit(t.Unit), metric.WithDescription(t.Help)
+	switch t.Kind {
+	case metrics.Counter:
+		m.counters[t], err = from.Int64Counter(t.Name, unit, help)
+	case metrics.Histogram:
+		bounds := metric.WithExplicitBucketBoundaries(t.Bounds...)
+		m.histograms[t], err = from.Float64Histogram(t.Name, unit, help, bounds)
+	case metrics.Total:
+		m.looked[t], err = from.Float64ObservableCounter(t.Name, unit, help)
+	case metrics.Sum:
+		m.looked[t], err = from.Float64ObservableUpDownCounter(t.Name, unit, help)
+	case metrics.Gauge:
+		m.looked[t], err = from.Float64ObservableGauge(t.Name, unit, help)
+	}
+	return err
+}
+
+// with is the attributes of a metric: the limiter, and the labels.
+func (m *Metrics) with(t *metrics.Metric, labels []string) metric.MeasurementOption {
+	attributes := []attribute.KeyValue{attribute.String(metrics.LimiterLabel, m.name)}
+	for i, value := range labels {
+		attributes = append(attributes, attribute.String(t.Labels[i], value))
+	}
 	return metric.WithAttributeSet(attribute.NewSet(attributes...))
 }
 
@@ -86,24 +112,10 @@ func (m *Metrics) Close() error { return m.registration.Unregister() }
 // observe is how things stand at one collection.
 func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 	r := m.books.Read(ctx)
-	o.ObserveInt64(m.looked.waiting, int64(r.CallersWaiting), m.limiter)
-	o.ObserveInt64(m.looked.ahead, int64(r.PermitsAhead), m.limiter)
-	o.ObserveFloat64(m.looked.remaining, r.PauseRemaining.Seconds(), m.limiter)
-	degraded := int64(0)
-	if r.Degraded {
-		degraded = 1
-	}
-	o.ObserveInt64(m.looked.degraded, degraded, m.limiter)
-	o.ObserveInt64(m.looked.failures, r.StatusFailures, m.limiter)
-	if r.Status != nil {
-		o.ObserveInt64(m.looked.queued, int64(r.Status.Queued), m.limiter)
-		o.ObserveFloat64(m.looked.queueDelay, r.Status.Delay.Seconds(), m.limiter)
-		o.ObserveInt64(m.looked.available, int64(r.Status.Available), m.limiter)
-		for unit, s := range r.Status.Units {
-			of := with(m.name, attribute.String(metrics.UnitLabel, unit))
-			o.ObserveInt64(m.looked.unitQueued, int64(s.Queued), of)
-			o.ObserveInt64(m.looked.unitAvailable, int64(s.Available), of)
-		}
+	for t, instrument := range m.looked {
+		t.Read(&r, func(value float64, labels ...string) {
+			o.ObserveFloat64(instrument, value, m.with(t, labels))
+		})
 	}
 	return nil
 }
@@ -111,33 +123,10 @@ func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
 // meter takes what is counted as it happens. What happens has no ctx.
 type meter struct{ *Metrics }
 
-func (m meter) Waited(d time.Duration) {
-	m.counted.wait.Record(context.Background(), d.Seconds(), m.limiter)
+func (m meter) Record(t *metrics.Metric, value float64) {
+	m.histograms[t].Record(context.Background(), value, m.with(t, nil))
 }
 
-func (m meter) Permits(o metrics.Outcome, n int) {
-	m.counted.permits.Add(context.Background(), int64(n), m.permits[o])
+func (m meter) Add(t *metrics.Metric, n int, labels ...string) {
+	m.counters[t].Add(context.Background(), int64(n), m.with(t, labels))
 }
-
-func (m meter) Woke(lateness time.Duration) {
-	m.counted.lateness.Record(context.Background(), lateness.Seconds(), m.limiter)
-}
-
-func (m meter) Asked(op string, failed bool) {
-	m.counted.questions.Add(context.Background(), 1,
-		with(m.name, attribute.String(metrics.OpLabel, op), attribute.Bool(metrics.FailedLabel, failed)))
-}
-
-func (m meter) Settled(unit string, reserved, used int) {
-	for i, n := range metrics.PartsOf(reserved, used) {
-		m.counted.settled.Add(context.Background(), int64(n),
-			with(m.name, attribute.String(metrics.UnitLabel, unit), attribute.String(metrics.PartLabel, metrics.Parts[i])))
-	}
-}
-
-func (m meter) Shared(callers int) {
-	m.counted.callers.Record(context.Background(), int64(callers), m.limiter)
-}
-
-func (m meter) Paused() { m.counted.pauses.Add(context.Background(), 1, m.limiter) }
-func (m meter) Lost()   { m.counted.losses.Add(context.Background(), 1, m.limiter) }

@@ -27,7 +27,6 @@ func TestACollectionShowsEachEvent(t *testing.T) {
 		limitertest.Happens(trace)
 		p.shows(`
 fairlimit.callers.waiting limiter=office: 1
-fairlimit.permits.ahead limiter=office: 5
 fairlimit.degraded limiter=office: 1
 fairlimit.pause.remaining limiter=office: 3600
 fairlimit.permits limiter=office outcome=granted: 5
@@ -146,11 +145,13 @@ func TestTheDocumentationListsWhatThereIs(t *testing.T) {
 func kind(data metricdata.Aggregation) string {
 	switch data := data.(type) {
 	case metricdata.Sum[int64]:
+		return "counter"
+	case metricdata.Sum[float64]:
 		if data.IsMonotonic {
 			return "counter"
 		}
 		return "updowncounter"
-	case metricdata.Gauge[int64], metricdata.Gauge[float64]:
+	case metricdata.Gauge[float64]:
 		return "gauge"
 	}
 	return "histogram"

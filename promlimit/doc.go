@@ -23,8 +23,6 @@
 //	fairlimit_wait_duration_seconds    histogram  from a call of Wait to its turn, if it went
 //	fairlimit_permits_total            counter    permits by outcome, see below
 //	fairlimit_callers_waiting          gauge      callers that wait
-//	fairlimit_permits_ahead            gauge      permits of callers that wait and of reservations ahead,
-//	                                              which is what fairlimit.WithMaxQueued bounds
 //	fairlimit_wake_lateness_seconds    histogram  from a slot to when its caller woke
 //	fairlimit_questions_total          counter    questions to Redis, by op and failed ("true", "false")
 //	fairlimit_question_callers         histogram  callers that one question for permits was for
@@ -39,8 +37,7 @@
 // Take the max of them, not the sum:
 //
 //	fairlimit_queue_permits            gauge      permits granted for the future
-//	fairlimit_queue_delay_seconds      gauge      the wait that one more permit would get; with
-//	                                              flows without those in line for the look-ahead
+//	fairlimit_queue_delay_seconds      gauge      the wait that one more permit would get
 //	fairlimit_available                gauge      permits that a caller could take without waiting
 //
 // Of the units of fairlimit.WithUnit, with the label unit. Of the last two take
@@ -61,8 +58,9 @@
 //	missed      the caller woke too late and did not take it
 //	given_back  the caller will not use them, so they went back; also if it had left
 //	            before they were granted
-//	refused     the turn would have come too late, or too many permits are queued
+//	refused     the turn would have come too late
 //	left        the caller's ctx ended while it waited
+//	invalid     no quota could ever grant them, or there is no such unit
 //	failed      any other error, mostly one of Redis
 //
 // Calls that a fallback lets go are in the wait duration, and in no outcome.
@@ -71,9 +69,8 @@
 //
 // A guard has to cover how much the delays from slot to upstream differ. The
 // wake lateness is this process's part of them. If its 99.9th percentile comes
-// near [fairlimit.WithMaxLateness], which is half of the guard by default,
-// turns are missed. Then widen the guard, or give the process more processor
-// time.
+// near half of the guard, turns are missed. Then widen the guard, or give the
+// process more processor time.
 //
 // # Dashboard
 //

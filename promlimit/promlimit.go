@@ -2,9 +2,7 @@ package promlimit
 
 import (
 	"context"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,44 +17,65 @@ type Metrics struct {
 	books *metrics.Books
 	trace *fairlimit.Trace
 
-	counted    []prometheus.Collector // as things happen
-	permits    [len(metrics.Outcomes)]prometheus.Counter
-	questions  *prometheus.CounterVec
-	wait       prometheus.Histogram
-	lateness   prometheus.Histogram
-	callers    prometheus.Histogram
-	pauses     prometheus.Counter
-	losses     prometheus.Counter
-	settled    *prometheus.CounterVec
-	looked     []*prometheus.Desc // what a scrape looks at:
-	waiting    *prometheus.Desc
-	ahead      *prometheus.Desc
-	remaining  *prometheus.Desc
-	degraded   *prometheus.Desc
-	failures   *prometheus.Desc
-	queued     *prometheus.Desc
-	queueDelay *prometheus.Desc
-	available  *prometheus.Desc
-
-	unitQueued, unitAvailable *prometheus.Desc
+	counters   map[*metrics.Metric]*prometheus.CounterVec // counted as it happens
+	histograms map[*metrics.Metric]prometheus.Histogram   // likewise
+	looked     map[*metrics.Metric]*prometheus.Desc       // what a scrape looks at
 }
 
-var (
-	_ prometheus.Collector = (*Metrics)(nil)
-	_ metrics.Meter        = meter{}
-)
+var _ prometheus.Collector = (*Metrics)(nil)
 
 // New makes the metrics of one limiter. Name is the value of their label
 // "limiter", which need not be the name that the limiter has in Redis. A
 // registry takes only one of each name.
 func New(name string) *Metrics {
-	labels := prometheus.Labels{metrics.LimiterLabel: strings.ToValidUTF8(name, "\uFFFD")}
-	m := &Metrics{}
+	m := &Metrics{
+		counters:   map[*metrics.Metric]*prometheus.CounterVec{},
+		histograms: map[*metrics.Metric]prometheus.Histogram{},
+		looked:     map[*metrics.Metric]*prometheus.Desc{},
+	}
 	m.books = metrics.New(meter{m})
 	m.trace = m.books.Trace()
-	m.makeCounted(labels)
-	m.makeLooked(labels)
+	labels := prometheus.Labels{metrics.LimiterLabel: strings.ToValidUTF8(name, "\uFFFD")}
+	for _, metric := range metrics.All {
+		opts := prometheus.Opts{Name: named(metric), Help: metric.Help, ConstLabels: labels}
+		switch metric.Kind {
+		case metrics.Counter:
+			m.counters[metric] = newCounter(metric, prometheus.CounterOpts(opts))
+		case metrics.Histogram:
+			m.histograms[metric] = prometheus.NewHistogram(prometheus.HistogramOpts{
+				Name: opts.Name, Help: opts.Help, ConstLabels: labels, Buckets: metric.Bounds,
+			})
+		default:
+			m.looked[metric] = prometheus.NewDesc(opts.Name, opts.Help, metric.Labels, labels)
+		}
+	}
 	return m
+}
+
+// newCounter makes a counter whose series are there from the start if their
+// labels are known, so that a rate sees their first step.
+func newCounter(metric *metrics.Metric, opts prometheus.CounterOpts) *prometheus.CounterVec {
+	c := prometheus.NewCounterVec(opts, metric.Labels)
+	for _, values := range metric.Known {
+		c.WithLabelValues(values...)
+	}
+	if len(metric.Labels) == 0 {
+		c.WithLabelValues()
+	}
+	return c
+}
+
+// named is the name in the manner of Prometheus, as an exporter of OpenTelemetry
+// translates it.
+func named(metric *metrics.Metric) string {
+	name := strings.ReplaceAll(metric.Name, ".", "_")
+	if metric.Unit == "s" {
+		name += "_seconds"
+	}
+	if metric.Kind == metrics.Counter || metric.Kind == metrics.Total {
+		name += "_total"
+	}
+	return name
 }
 
 // Trace is what to give to [fairlimit.WithTrace]. Give it to one limiter only.
@@ -70,8 +89,11 @@ func (m *Metrics) Watch(l fairlimit.Limiter) { m.books.Watch(l) }
 
 // Describe is that of [prometheus.Collector].
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range m.counted {
+	for _, c := range m.counters {
 		c.Describe(to)
+	}
+	for _, h := range m.histograms {
+		h.Describe(to)
 	}
 	for _, d := range m.looked {
 		to <- d
@@ -81,47 +103,28 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 // Collect is that of [prometheus.Collector].
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 	r := m.books.Read(context.Background())
-	for _, c := range m.counted {
+	for _, c := range m.counters {
 		c.Collect(to)
 	}
-	gauge := func(d *prometheus.Desc, value float64) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, value)
+	for _, h := range m.histograms {
+		h.Collect(to)
 	}
-	gauge(m.waiting, float64(r.CallersWaiting))
-	gauge(m.ahead, float64(r.PermitsAhead))
-	gauge(m.remaining, r.PauseRemaining.Seconds())
-	degraded := 0.
-	if r.Degraded {
-		degraded = 1
-	}
-	gauge(m.degraded, degraded)
-	to <- prometheus.MustNewConstMetric(m.failures, prometheus.CounterValue, float64(r.StatusFailures))
-	if r.Status != nil {
-		gauge(m.queued, float64(r.Status.Queued))
-		gauge(m.queueDelay, r.Status.Delay.Seconds())
-		gauge(m.available, float64(r.Status.Available))
-		for unit, s := range r.Status.Units {
-			to <- prometheus.MustNewConstMetric(m.unitQueued, prometheus.GaugeValue, float64(s.Queued), unit)
-			to <- prometheus.MustNewConstMetric(m.unitAvailable, prometheus.GaugeValue, float64(s.Available), unit)
+	for metric, desc := range m.looked {
+		kind := prometheus.GaugeValue
+		if metric.Kind == metrics.Total {
+			kind = prometheus.CounterValue
 		}
+		metric.Read(&r, func(value float64, labels ...string) {
+			to <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
+		})
 	}
 }
 
 // meter takes what is counted as it happens.
 type meter struct{ *Metrics }
 
-func (m meter) Waited(d time.Duration)           { m.wait.Observe(d.Seconds()) }
-func (m meter) Permits(o metrics.Outcome, n int) { m.permits[o].Add(float64(n)) }
-func (m meter) Woke(lateness time.Duration)      { m.lateness.Observe(lateness.Seconds()) }
-func (m meter) Shared(callers int)               { m.callers.Observe(float64(callers)) }
-func (m meter) Paused()                          { m.pauses.Inc() }
-func (m meter) Lost()                            { m.losses.Inc() }
-func (m meter) Settled(unit string, reserved, used int) {
-	for i, n := range metrics.PartsOf(reserved, used) {
-		m.settled.WithLabelValues(unit, metrics.Parts[i]).Add(float64(n))
-	}
-}
+func (m meter) Record(metric *metrics.Metric, value float64) { m.histograms[metric].Observe(value) }
 
-func (m meter) Asked(op string, failed bool) {
-	m.questions.WithLabelValues(op, strconv.FormatBool(failed)).Inc()
+func (m meter) Add(metric *metrics.Metric, n int, labels ...string) {
+	m.counters[metric].WithLabelValues(labels...).Add(float64(n))
 }

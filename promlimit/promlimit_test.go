@@ -33,7 +33,6 @@ fairlimit_degraded{limiter="office"} 0`) // they are there before anything happe
 		limitertest.Happens(trace)
 		shows(t, m, `
 fairlimit_callers_waiting{limiter="office"} 1
-fairlimit_permits_ahead{limiter="office"} 5
 fairlimit_degraded{limiter="office"} 1
 fairlimit_pause_remaining_seconds{limiter="office"} 3600
 fairlimit_permits_total{limiter="office",outcome="granted"} 5

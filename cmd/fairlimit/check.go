@@ -4,15 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"flag"
 	"fmt"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/naming"
 )
 
 // trial is one thing that a limiter needs of a server.
@@ -22,44 +23,58 @@ type trial struct {
 	try  func(ctx context.Context) error
 }
 
-func check(*flag.FlagSet) action {
-	return func(ctx context.Context, c *call) error {
-		ctx, cancel := context.WithTimeout(ctx, time.Minute)
-		defer cancel()
-		name := "fairlimit-check-" + rand.Text()
-		key := c.prefix + "{" + name + "}"
-		q, err := fairlimit.NewQueue(c.rdb, name, fairlimit.Every(time.Millisecond),
-			fairlimit.WithPrefix(c.prefix), fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(time.Millisecond),
-			fairlimit.WithUnit("tokens", fairlimit.PerSecond(1000)))
-		if err != nil {
-			return err
-		}
-		fmt.Println(fit("checking what limiters need, of Redis at "+c.at, width))
-		verdict("under", key)
-		if _, err := c.look(ctx, name); isUnreachable(err) {
-			return err
-		}
-		defer c.rdb.Del(context.WithoutCancel(ctx), key, key+":quota", key+":units", key+":flow:check", key+":s")
-		missing := 0
-		for _, t := range append(commandTrials(c.rdb, key+":s"), limiterTrials(q)...) {
-			err := t.try(ctx)
-			word, what := "ok", t.what
-			switch {
-			case isUnreachable(err):
-				return err
-			case err != nil && t.lost == "":
-				missing++
-				word = "MISSING"
-			case err != nil:
-				word, what = "without", t.what+": "+t.lost
-			}
-			verdict(word, append([]string{what}, advice(err)...)...)
-		}
-		if missing > 0 {
-			return fmt.Errorf("missing: %d of what a limiter needs", missing)
-		}
-		return nil
+func check(c *connection) *cobra.Command {
+	return &cobra.Command{
+		Use: "check", Short: "Find out what a Redis lacks for limiters", Args: noWords,
+		Long: `Check is for a service that may not be all of Redis. It says which Redis it
+asks, and under which name of its own, which it deletes at the end if DEL is
+allowed. There it runs each command and each script that a limiter needs. Each
+line says ok, MISSING, or what goes without it. Below what is missing is the
+answer of the server, and the setting to change. If no limiter would work, the
+exit status is 1.`,
+		RunE: c.runs(func(cmd *cobra.Command, _ []string) error { return c.check(cmd.Context()) }),
 	}
+}
+
+func (c *connection) check(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	name := "fairlimit-check-" + rand.Text()
+	key := c.prefix + "{" + name + "}"
+	q, err := fairlimit.NewQueue(c.rdb, name, fairlimit.Every(time.Millisecond), fairlimit.WithPrefix(c.prefix),
+		fairlimit.WithStoredQuota(), fairlimit.WithUnit("tokens", fairlimit.PerSecond(1000)))
+	if err != nil {
+		return err
+	}
+	fmt.Println(fit("checking what limiters need, of Redis at "+c.at, width))
+	verdict("under", key)
+	if _, err := c.look(ctx, name); isUnreachable(err) {
+		return err
+	}
+	defer func() { // the keys of a queue of this name have all of it in theirs
+		ctx := context.WithoutCancel(ctx)
+		left, _ := c.rdb.Keys(ctx, naming.Pattern(key)+"*").Result()
+		_ = c.rdb.Del(ctx, append(left, key, key+":check", key+":quota")...).Err()
+	}()
+	missing := 0
+	for _, t := range append(commandTrials(c.rdb, key+":check"), limiterTrials(q)...) {
+		err := t.try(ctx)
+		word, what := "ok", t.what
+		switch {
+		case isUnreachable(err):
+			return err
+		case err != nil && t.lost == "":
+			missing++
+			word = "MISSING"
+		case err != nil:
+			word, what = "without", t.what+": "+t.lost
+		}
+		verdict(word, append([]string{what}, advice(err)...)...)
+	}
+	if missing > 0 {
+		return fmt.Errorf("missing: %d of what a limiter needs", missing)
+	}
+	return nil
 }
 
 // verdict is a word, and what it is about.
@@ -118,19 +133,29 @@ func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
 	}
 	try("EVAL", "", "EVAL", "return 1", 1, key)
 	try("EVALSHA", "", "EVALSHA", redis.NewScript("return 1").Hash(), 1, key)
-	inScript("PSETEX", ", KEYS[1], 60000, 'state'", "")
-	inScript("TIME", "", "")
-	inScript("GET", ", KEYS[1]", "")
-	inScript("GETRANGE", ", KEYS[1], 0, 2", "")
-	inScript("SETRANGE", ", KEYS[1], 1, 'x'", "")
-	inScript("PTTL", ", KEYS[1]", "")
-	inScript("PEXPIRE", ", KEYS[1], 60000", "")
-	inScript("INFO", ", 'replication'", "a primary that comes back may go unnoticed")
+	for _, c := range []struct{ command, arguments string }{
+		{"TIME", ""},
+		{"PSETEX", ", KEYS[1], 60000, 'head'"},
+		{"GET", ", KEYS[1]"},
+		{"PTTL", ", KEYS[1]"},
+		{"PEXPIRE", ", KEYS[1], 60000"},
+		{"DEL", ", KEYS[1]"},
+		{"ZADD", ", KEYS[1], 1, 'slot'"},
+		{"ZCARD", ", KEYS[1]"},
+		{"ZSCORE", ", KEYS[1], 'slot'"},
+		{"ZRANGE", ", KEYS[1], 0, 0"},
+		{"ZREVRANGE", ", KEYS[1], 0, 0"},
+		{"ZRANGEBYSCORE", ", KEYS[1], 1, '+inf', 'LIMIT', 0, 1"},
+		{"ZREMRANGEBYSCORE", ", KEYS[1], 2, 3"},
+		{"ZREMRANGEBYRANK", ", KEYS[1], 1, 2"},
+		{"ZREM", ", KEYS[1], 'slot'"},
+	} {
+		inScript(c.command, c.arguments, "")
+	}
 	inScript("SET", ", KEYS[1], 'x', 'PX', 60000", "no stored quotas")
 	try("a write after TIME in a script", "", "EVAL",
 		"redis.call('TIME') return redis.call('PSETEX', KEYS[1], 60000, 'state')", 1, key)
 	try("SCAN", "no fairlimit ls", "SCAN", 0, "MATCH", key)
-	try("WAIT", "no WithReplicas", "WAIT", 0, 1)
 	return append(trials, trial{"maxmemory-policy", "whether the server evicts queues", func(ctx context.Context) error {
 		info, err := rdb.Info(ctx, "memory").Result()
 		policy := evictions.FindString(info)
@@ -146,16 +171,6 @@ var evictions = regexp.MustCompile(`(?m)^maxmemory_policy:(allkeys|volatile)[a-z
 
 // limiterTrials do what a limiter does, with its own scripts.
 func limiterTrials(q *fairlimit.Queue) []trial {
-	ofFlow := func(opts ...fairlimit.Option) func(ctx context.Context) error {
-		return func(ctx context.Context) error {
-			f, err := q.Flow("check", 1, opts...)
-			if err != nil {
-				return err
-			}
-			return f.Wait(ctx)
-		}
-	}
-	ceiling := fairlimit.WithFlowQuota(fairlimit.Every(time.Millisecond))
 	return []trial{
 		{"Wait", "", func(ctx context.Context) error { return errors.Join(q.Wait(ctx), q.Wait(ctx)) }},
 		{"ReserveN, Cancel", "", func(ctx context.Context) error {
@@ -166,8 +181,13 @@ func limiterTrials(q *fairlimit.Queue) []trial {
 			return r.Cancel(ctx)
 		}},
 		{"Status", "", func(ctx context.Context) error { _, err := q.Status(ctx); return err }},
-		{"Wait of a flow", "no flows", ofFlow()},
-		{"Wait of a flow with a ceiling", "no ceilings", ofFlow(ceiling)},
+		{"Wait of a flow", "no flows", func(ctx context.Context) error {
+			f, err := q.Flow("check", 1)
+			if err != nil {
+				return err
+			}
+			return f.Wait(ctx)
+		}},
 		{"Take and Settle of a unit", "no units", func(ctx context.Context) error {
 			turn, err := q.Take(ctx, fairlimit.Amounts{"tokens": 2})
 			if err != nil {

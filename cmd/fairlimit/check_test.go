@@ -24,13 +24,14 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	t.Parallel()
 	server := redistest.StartServer(t)
 	require.NoError(t, server.Client().Do(t.Context(), "ACL", "SETUSER", "clerk", "on", ">pass", "~fairlimit:*",
-		"+evalsha", "+eval", "+time", "+get", "+setrange", "+pttl", "+pexpire", "+psetex", "+del").Err())
+		"+evalsha", "+eval", "+time", "+get", "+getrange", "+setrange", "+pttl", "+pexpire", "+psetex", "+del",
+		"+zadd", "+zcard", "+zscore", "+zrange", "+zrevrange", "+zrangebyscore", "+zrem", "+zremrangebyrank").Err())
 	s := &shell{t: t, env: []string{"FAIRLIMIT_REDIS=clerk:pass@" + server.Addr()}}
 	r := s.run("check")
 	fits(t, r.out)
 	assert.Equal(t, 1, r.status)
-	assert.Regexp(t, `(?m)^  MISSING +GETRANGE in a script\n.*\n  +the ACL has to allow it: docs/OPERATE.md`, r.out)
-	assert.Regexp(t, `(?m)^  without +INFO in a script: a primary`, r.out)
+	assert.Regexp(t, `(?m)^  MISSING +ZREMRANGEBYSCORE in a script\n.*\n  +the ACL has to allow it: docs/OPERATE.md`, r.out)
+	assert.Regexp(t, `(?m)^  without +SET in a script: no stored quotas`, r.out)
 	assert.Regexp(t, `(?m)^  without +SCAN: no fairlimit ls$`, r.out)
 	assert.Regexp(t, `(?m)^  ok +PTTL in a script$`, r.out)
 	assert.Contains(t, r.out, "  without   maxmemory-policy: whether the server evicts queues\n")

@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fairlimit/fairlimit"
 )
 
@@ -34,16 +36,23 @@ func (e usageError) Error() string { return string(e) }
 
 func misused(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
 
+func noWords(cmd *cobra.Command, words []string) error {
+	if len(words) > 0 {
+		return misused("%s: %s is one word too many", cmd.Name(), printable(words[0]))
+	}
+	return nil
+}
+
 // failure is an error with an exit status of its own.
 type failure struct {
 	error
 	status int
 }
 
-// status is the exit status of an error.
-func (c *call) status(err error) int {
+// status is the exit status of an error, of wait or of another command.
+func status(err error, ofWait bool) int {
 	failed, usage, unreachable := statusFailed, statusUsage, statusUnreachable
-	if c.command.runs() {
+	if ofWait {
 		failed, usage, unreachable = waitFailed, waitFailed, waitUnreachable
 	}
 	var own failure

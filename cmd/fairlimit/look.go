@@ -4,52 +4,77 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
+
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
-	"github.com/fairlimit/fairlimit/fair"
 )
 
-func look(flags *flag.FlagSet) action {
-	watch := flags.Bool("watch", false, "show it every second, until interrupted")
-	asJSON := flags.Bool("json", false, "print one JSON object a line")
-	flows := flags.Bool("flows", false, "show the ceilings of flows, too; goes through all keys")
-	return func(ctx context.Context, c *call) error {
-		var opts []fair.InspectOption
-		if *flows {
-			opts = append(opts, fair.WithCeilings())
-		}
-		drawn := "" // what the next view takes the place of
-		show := func() error {
-			q, err := c.look(ctx, c.words[0], opts...)
-			before := strings.Count(drawn, "\n")
-			switch drawn = ""; {
-			case !isReadable(q):
+func look(c *connection) *cobra.Command {
+	var watch, asJSON bool
+	cmd := &cobra.Command{
+		Use: "look NAME", Short: "Show the state of a queue", Args: named(), ValidArgsFunction: c.complete,
+		Long: `Look shows the state of a queue:
+
+  backlog    how many permits are granted ahead, and when the last comes
+  next slot  how long one more permit would wait
+  available  how many permits a caller could take at once
+  paused     how much longer the queue is paused
+  flows      who shares the queue
+  quotas     those that are stored
+  units      the same of each further unit
+  notes      what is unusual
+
+What is available follows from the stored quotas, with the guard of a limiter
+without WithGuard. Redis knows of no others. A queue that is not in Redis is
+idle. So a misspelt name looks idle, too.
+
+With -watch, look shows the state every second, until SIGINT: on a terminal in
+place, elsewhere as a line. It goes on if Redis cannot be reached. On a terminal
+there is a picture as well, of what was granted and what comes, around now,
+which is the bar. Used is how much of its scarcest quota the window that ends
+there holds:
+
+  line  ──────●─●─●●●●──|●●●●●●●●●●●●○○○○○○ +38
+  used  ▁▁▁▁▁▁▂▂▃▃▅▆▇▇▇▇|█████████████▇▇▆▅▄ calls
+
+With -json each line is the object that serve answers with for the queue.`,
+		RunE: c.runs(func(cmd *cobra.Command, words []string) error {
+			drawn := "" // what the next view takes the place of
+			show := func() error {
+				q, err := c.look(cmd.Context(), words[0])
+				before := strings.Count(drawn, "\n")
+				switch drawn = ""; {
+				case !isReadable(q):
+					return err
+				case asJSON:
+					return cmp.Or(json.NewEncoder(os.Stdout).Encode(q), err)
+				case watch && !onTerminal():
+					fmt.Println(logLine(q, time.Now()))
+					return err
+				case before > 0:
+					fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
+				}
+				drawn = table(q)
+				if watch && !q.Idle {
+					drawn += q.Text()
+				}
+				fmt.Print(drawn)
 				return err
-			case *asJSON:
-				return cmp.Or(json.NewEncoder(os.Stdout).Encode(q), err)
-			case *watch && !onTerminal():
-				fmt.Println(logLine(q, time.Now()))
+			}
+			if err := show(); err != nil || !watch {
 				return err
-			case before > 0:
-				fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
 			}
-			drawn = table(q, *flows)
-			if *watch && !q.Idle {
-				drawn += q.Text()
-			}
-			fmt.Print(drawn)
-			return err
-		}
-		if err := show(); err != nil || !*watch {
-			return err
-		}
-		return everySecond(ctx, show)
+			return everySecond(cmd.Context(), show)
+		}),
 	}
+	cmd.Flags().BoolVar(&watch, "watch", false, "show it every second, until interrupted")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+	return cmd
 }
 
 // everySecond shows until it fails, or until a signal ends it, which is no
@@ -81,9 +106,12 @@ func onTerminal() bool {
 
 // look fails and is readable if what is stored is no quota, and nothing else is
 // wrong.
-func (c *call) look(ctx context.Context, name string, opts ...fair.InspectOption) (picture.Queue, error) {
-	state, err := fair.Inspect(ctx, c.rdb, name, append(opts, fair.WithPrefix(c.prefix))...)
-	return picture.Of(name, state, nil, nil), err
+func (c *connection) look(ctx context.Context, name string) (picture.Queue, error) {
+	state, err := picture.Inspect(ctx, c.rdb, name, c.prefix)
+	if err != nil {
+		return picture.Queue{}, err
+	}
+	return picture.Of(name, state, nil, nil, picture.DefaultGuard)
 }
 
 func isReadable(q picture.Queue) bool { return q.At > 0 }
@@ -111,97 +139,52 @@ func (l *lines) add(word, text string) {
 	l.WriteString(fit(fmt.Sprintf("  %-9s %s", shown, text), width) + "\n")
 }
 
-func table(q picture.Queue, withCeilings bool) string {
+func table(q picture.Queue) string {
 	l := titled(q.Name)
-	if q.Idle {
+	switch {
+	case q.Idle:
 		l.add("idle", "Redis knows of nobody who waits, and of nothing that still counts")
-	} else {
-		l.add("backlog", permits(q.Queued))
+	case q.Queued == 0:
+		l.add("backlog", permits(0))
+	default:
+		l.add("backlog", permits(q.Queued)+", the last in "+in(q.Tail))
+	}
+	if !q.Idle && q.Available != nil {
 		l.add("next slot", "in "+in(q.Next))
-		l.add("available", permits(available(q))+" at once")
+		l.add("available", permits(*q.Available)+" at once")
+	} else if !q.Idle {
+		l.add("next slot", "no sooner than in "+in(q.Next))
 	}
 	paused := "no"
 	if q.Paused > 0 {
 		paused = "for " + in(q.Paused) + " more"
 	}
 	l.add("paused", paused)
-	if len(q.Flows) > 0 {
-		weights := ""
-		for _, f := range q.Flows {
-			weights += fmt.Sprintf(" %d", f.Weight)
-		}
-		l.add("flows", fmt.Sprintf("%d, of weights%s", len(q.Flows), weights))
+	for _, f := range q.Flows {
+		l.add("flows", fmt.Sprintf("%s: weight %d, %d ahead", fit(printable(f.ID), 40), f.Weight, f.Ahead))
 	}
-	if q.Flowless {
-		l.add("flows", "callers without a flow stand beside them")
+	for _, quota := range q.Quotas {
+		l.add("quotas", quota)
 	}
-	l.addQuotas(q)
-	if withCeilings {
-		l.addCeilings(q.Ceilings)
+	if !q.Stored {
+		l.add("quotas", "none is stored: those of the callers hold")
+	}
+	for _, u := range q.Units {
+		l.add("units", fmt.Sprintf("%s %s: backlog %d, available %s",
+			u.Name, strings.Join(u.Quotas, " "), u.Queued, number(u.Available)))
+	}
+	for _, note := range q.Notes {
+		l.add("notes", note)
 	}
 	return l.String()
 }
 
-func (l *lines) addQuotas(q picture.Queue) {
-	whose := "unknown, none is stored"
-	switch {
-	case q.NoQuota:
-		whose = "what is stored is no quota"
-	case q.Stored:
-		whose = "stored"
-	case len(q.Quotas) > 0:
-		whose = "as the queue has them, guard included"
-	case !q.Idle:
-		whose = "unknown: no limiter has used this name lately; is it spelt right?"
+// number is one that may be unknown.
+func number(n *int64) string {
+	if n == nil {
+		return "unknown"
 	}
-	for _, row := range append(q.Quotas, whose) {
-		l.add("quotas", row)
-	}
-	if q.AtOnce > 0 {
-		l.add("quotas", fmt.Sprintf("at most %d at one moment", q.AtOnce))
-	}
-	if n := len(q.InUse); n > 0 {
-		l.add("quotas", fmt.Sprintf("%d different quotas are in use, guard included:", n))
-		for _, words := range q.InUse {
-			l.add("quotas", "  "+words)
-		}
-	} else if q.Differ {
-		l.add("quotas", "the last caller did not go by these")
-	}
-	for _, u := range q.Units {
-		l.add("units", fmt.Sprintf("%s %s: used %d, backlog %d, available %d",
-			u.Name, strings.Join(u.Quotas, " "), u.Held(), u.Queued, u.Available))
-	}
-}
-
-func (l *lines) addCeilings(all []picture.Ceiling) {
-	if len(all) == 0 {
-		l.add("ceilings", "no flow has one, nor a pause")
-	}
-	for _, c := range all {
-		text := "no ceiling"
-		if len(c.Quotas) > 0 {
-			text = fmt.Sprintf("%d of %s", c.Used, strings.Join(c.Quotas, " "))
-		}
-		if c.Stored {
-			text += " stored"
-		}
-		if c.Next > c.Paused {
-			text += ", room in " + in(c.Next)
-		}
-		if c.Paused > 0 {
-			text += ", paused for " + in(c.Paused) + " more"
-		}
-		l.add("ceilings", fit(printable(c.Flow), 30)+": "+text)
-	}
-}
-
-// available is how many permits can be had at once, 0 if that is unknown.
-func available(q picture.Queue) int64 {
-	if q.Available == nil {
-		return 0
-	}
-	return *q.Available
+	return fmt.Sprint(*n)
 }
 
 // calls is available as a list shows it.
@@ -209,18 +192,15 @@ func calls(q picture.Queue) string {
 	if q.Idle {
 		return "all"
 	}
-	return fmt.Sprint(available(q))
+	return number(q.Available)
 }
 
 // logLine is a view in one line.
 func logLine(q picture.Queue, now time.Time) string {
-	units, differ := "", ""
+	units := ""
 	for _, u := range q.Units {
-		units += fmt.Sprintf(" available.%s=%d", u.Name, u.Available)
+		units += fmt.Sprintf(" available.%s=%s", u.Name, number(u.Available))
 	}
-	if q.Differ {
-		differ = " quotas=different"
-	}
-	return fmt.Sprintf("%s %s backlog=%d delay=%s available=%s%s paused=%s%s", now.UTC().Format(time.RFC3339),
-		printable(q.Name), q.Queued, in(q.Next), calls(q), units, in(q.Paused), differ)
+	return fmt.Sprintf("%s %s backlog=%d delay=%s available=%s%s paused=%s", now.UTC().Format(time.RFC3339),
+		printable(q.Name), q.Queued, in(q.Next), calls(q), units, in(q.Paused))
 }

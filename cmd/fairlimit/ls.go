@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
@@ -21,29 +21,42 @@ import (
 	"github.com/fairlimit/fairlimit/internal/whereis"
 )
 
-func ls(flags *flag.FlagSet) action {
-	names := flags.Bool("names", false, "print only the names")
-	return func(ctx context.Context, c *call) error {
-		found, err := c.names(ctx)
-		switch {
-		case err != nil:
-			return err
-		case *names:
-			for _, name := range found {
-				fmt.Println(printable(name))
+func ls(c *connection) *cobra.Command {
+	var names bool
+	cmd := &cobra.Command{
+		Use: "ls", Short: "List the queues", Args: noWords,
+		Long: `Each line shows a name, how many permits are granted ahead, how long one more
+would wait, how much longer the queue is paused, and what a caller could take
+at once: calls, and each further unit. These figures are as those of look.
+
+A queue that nobody has used for its longest Per is gone, except for stored
+quotas. Ls goes through all keys of the Redis, a thousand at a time, and then
+asks for the state of each queue. Without any it says so on standard error,
+with -names nothing.`,
+		RunE: c.runs(func(cmd *cobra.Command, _ []string) error {
+			found, err := c.names(cmd.Context())
+			switch {
+			case err != nil:
+				return err
+			case names:
+				for _, name := range found {
+					fmt.Println(printable(name))
+				}
+			case len(found) == 0: // standard output is for lines of the list
+				tell(fmt.Errorf("no queues under the prefix %s", printable(c.prefix)))
+			default:
+				return c.list(cmd.Context(), found)
 			}
-		case len(found) == 0: // standard output is for lines of the list
-			tell(fmt.Errorf("no queues under the prefix %s", printable(c.prefix)))
-		default:
-			return c.list(ctx, found)
-		}
-		return nil
+			return nil
+		}),
 	}
+	cmd.Flags().BoolVar(&names, "names", false, "print only the names")
+	return cmd
 }
 
 // list prints a line for each name. A key that is no queue has a line as well,
 // and makes the command fail once all are listed.
-func (c *call) list(ctx context.Context, names []string) error {
+func (c *connection) list(ctx context.Context, names []string) error {
 	w := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer w.Flush()
 	_, _ = fmt.Fprintln(w, "NAME\tBACKLOG\tDELAY\tPAUSED\tAVAILABLE")
@@ -75,7 +88,7 @@ func rowOf(q picture.Queue) string {
 		paused = in(q.Paused)
 	}
 	for _, u := range q.Units {
-		had += fmt.Sprintf(", %s %d", u.Name, u.Available)
+		had += fmt.Sprintf(", %s %s", u.Name, number(u.Available))
 	}
 	if onTerminal() {
 		had = fit(had, 20)
@@ -83,12 +96,11 @@ func rowOf(q picture.Queue) string {
 	return fmt.Sprintf("%d\t%s\t%s\t%s", q.Queued, in(q.Next), paused, had)
 }
 
-// keyForm is a key without its prefix: of a queue, of its stored quota, or of
-// what is kept of a flow.
-var keyForm = regexp.MustCompile(`(?s)^\{(.+?)\}(?::quota|:flow:.*)?$`)
+// keyForm is a key without its prefix: of a queue, or of its stored quota.
+var keyForm = regexp.MustCompile(`(?s)^\{(.+?)\}(?::quota)?$`)
 
-// names are those of all queues and of all stored quotas under the prefix, those
-// of flows as well, in order.
+// names are those of all queues and of all stored quotas under the prefix, in
+// order.
 func (c *connection) names(ctx context.Context) (_ []string, err error) {
 	found := map[string]bool{}
 	var mu sync.Mutex

@@ -3,17 +3,17 @@ package main
 import (
 	"cmp"
 	"context"
-	_ "embed"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+	"github.com/spf13/cobra"
 
 	"github.com/fairlimit/fairlimit"
 )
@@ -23,17 +23,10 @@ func main() { os.Exit(run(os.Args[1:])) }
 // run does what the arguments say and returns the exit status.
 func run(args []string) int {
 	logging.Disable() // what goes wrong is told once, as an error
-	c, err := read(args)
-	if errors.Is(err, flag.ErrHelp) {
-		c.printHelp()
-		return statusOK
-	}
-	if err == nil && !c.command.alone {
-		err = c.connect()
-	}
-	if err == nil {
-		err = c.do(context.Background(), c)
-	}
+	c := new(connection)
+	root := commands(c)
+	root.SetArgs(twoDashes(root, args))
+	cmd, err := root.ExecuteC()
 	if err == nil {
 		return statusOK
 	}
@@ -46,63 +39,137 @@ func run(args []string) int {
 		_, _ = fmt.Fprintf(os.Stderr, wheres, fit(c.at, width))
 	}
 	if errors.As(err, new(usageError)) {
-		_, _ = fmt.Fprintf(os.Stderr, "usage: %s\n`%s` says more\n", c.usage(), words("fairlimit help", c.command.name))
+		_, _ = fmt.Fprintf(os.Stderr, "usage: %s\n`%s -h` says more\n", cmd.UseLine(), cmd.CommandPath())
 	}
-	return c.status(err)
+	return status(err, cmd.Name() == "wait")
 }
 
 func tell(err error) {
 	_, _ = fmt.Fprintf(os.Stderr, "fairlimit: %s\n", strings.TrimPrefix(err.Error(), "fairlimit: "))
 }
 
-func version(*flag.FlagSet) action {
-	return func(context.Context, *call) error {
-		name := ""
-		if info, ok := debug.ReadBuildInfo(); ok {
-			name = info.Main.Version
-		}
-		fmt.Printf("fairlimit %s %s %s/%s\n", cmp.Or(name, "(devel)"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
-		return nil
+// commands are all that there are, below the one that has no name.
+func commands(c *connection) *cobra.Command {
+	root := &cobra.Command{
+		Use: "fairlimit COMMAND", Long: about, Version: version(), SilenceErrors: true, SilenceUsage: true,
+		Args: func(_ *cobra.Command, words []string) error {
+			if len(words) > 0 {
+				return misused("no command %s", printable(words[0]))
+			}
+			return misused("no command")
+		},
+		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-}
-
-func help(*flag.FlagSet) action {
-	return func(_ context.Context, c *call) error {
-		about := &call{}
-		if name := strings.Join(c.words, ""); !about.choose(name) {
-			return misused("no command %s", printable(name))
-		}
-		about.printHelp()
-		return nil
+	c.define(root.PersistentFlags())
+	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetHelpTemplate(help)
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misused("%.300s", err) })
+	root.AddCommand(ls(c), look(c), pause(c), resume(c), requeue(c), reset(c), quota(c), serveHTTP(c), wait(c), check(c),
+		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
+			fmt.Println(version())
+		}})
+	root.InitDefaultCompletionCmd()
+	shells, _, _ := root.Find([]string{"completion"})
+	shells.Args = nil
+	shells.RunE = func(*cobra.Command, []string) error {
+		return misused("completion: want bash, zsh, fish or powershell")
 	}
-}
-
-func (c *call) usage() string { return words("fairlimit", c.command.name, "[flags]", c.command.args) }
-
-// words joins those that are not empty.
-func words(all ...string) string { return strings.Join(strings.Fields(strings.Join(all, " ")), " ") }
-
-// printHelp fits 80 columns.
-func (c *call) printHelp() {
-	fmt.Printf("usage: %s\n\nflags:\n", c.usage())
-	c.flags.VisitAll(func(f *flag.Flag) {
-		kind, text := flag.UnquoteUsage(f)
-		fmt.Printf("  %-18s %s\n", words("-"+f.Name, kind), text)
+	root.SetHelpCommand(&cobra.Command{
+		Use: "help [COMMAND]", Short: "Explain a command",
+		RunE: func(_ *cobra.Command, words []string) error {
+			explained, rest, err := root.Find(words)
+			if err != nil || len(rest) > 0 {
+				return misused("no command %s", printable(strings.Join(words, " ")))
+			}
+			explained.InitDefaultHelpFlag()
+			return explained.Help()
+		},
 	})
-	fmt.Print(section(cmp.Or(c.command.name, "commands")))
+	return root
 }
 
-//go:embed doc.go
-var manual string
+const help = `usage: {{.UseLine}}
 
-// section is the text of the manual below the heading that has the word.
-func section(word string) string {
-	for _, part := range strings.Split(strings.TrimSuffix(manual, "package main\n"), "\n// # ")[1:] {
-		heading, text, _ := strings.Cut(part, "\n//\n")
-		if strings.Contains(strings.ToLower(heading), word) {
-			lines := strings.NewReplacer("\n// ", "\n", "\n//\t", "\n  ", "\n//", "\n").Replace("\n" + text)
-			return "\n" + strings.Trim(lines, "\n") + "\n"
+{{trimTrailingWhitespaces (or .Long .Short)}}
+{{if .HasAvailableSubCommands}}
+commands:
+{{range .Commands}}{{if or .IsAvailableCommand (eq .Name "help")}}  {{rpad .Name 11}} {{.Short}}
+{{end}}{{end}}{{end}}
+flags:
+{{.LocalFlags.FlagUsagesWrapped 80}}{{if .HasAvailableInheritedFlags}}{{.InheritedFlags.FlagUsagesWrapped 80}}{{end}}`
+
+const about = `Fairlimit looks at the queues that programs share through package fairlimit,
+steers them, and runs commands when their turn comes.
+
+A duration is written as in Go, 500ms, 30s or 1h30m, or with sec, min, hour or
+day. A quota is permits and a duration, with or without a burst: 20/1s, 10/min,
+or 100/2m burst 10. A flag begins with one dash or with two.
+
+Where Redis is says -redis, else $FAIRLIMIT_REDIS, else it is localhost:6379:
+
+  host:port                                    one server
+  redis://user@host:port/0                     one server, a database
+  rediss://host:port                           over TLS
+  unix:///run/redis.sock                       over a socket
+  redis+sentinel://host:26379,host/MASTER/0    the master, by Sentinel
+  host:port,host:port                          a Cluster
+  redis+cluster://user@host:port               a Cluster, one node is enough
+
+rediss+sentinel:// and rediss+cluster:// are over TLS. A query such as
+?read_timeout=1s sets options of go-redis; its ParseURL lists them. With
+?skip_verify=true no certificate is checked. Put a password into
+$FAIRLIMIT_REDIS_PASSWORD or $REDISCLI_AUTH, since everybody on a machine sees
+arguments, and that of the Sentinels into $FAIRLIMIT_SENTINEL_PASSWORD. If
+programs use WithPrefix, give the same prefix to -prefix.
+
+Exit status: 0 done; 1 failed; 2 the command line cannot be understood; 3 Redis
+was not reached, or did not answer.`
+
+func version() string {
+	name := ""
+	if info, ok := debug.ReadBuildInfo(); ok {
+		name = info.Main.Version
+	}
+	return fmt.Sprintf("fairlimit %s %s %s/%s", cmp.Or(name, "(devel)"), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// oneDash is a flag that begins with one, as those of Go programs may.
+var oneDash = regexp.MustCompile(`^-([a-z][a-z-]+)(=|$)`)
+
+// twoDashes adds the dash that flags lack, up to --.
+func twoDashes(root *cobra.Command, args []string) []string {
+	known := func(name string) bool {
+		for _, cmd := range append(root.Commands(), root) {
+			if cmd.Flags().Lookup(name) != nil || root.PersistentFlags().Lookup(name) != nil {
+				return true
+			}
+		}
+		return name == "help" || name == "version"
+	}
+	made := append([]string{}, args...)
+	for i, arg := range made {
+		if arg == "--" {
+			break
+		}
+		if parts := oneDash.FindStringSubmatch(arg); parts != nil && known(parts[1]) {
+			made[i] = "-" + arg
 		}
 	}
-	return ""
+	return made
+}
+
+// named checks that a name comes first, and that there are so many words.
+func named(more ...string) cobra.PositionalArgs {
+	wanted := append([]string{"NAME"}, more...)
+	return func(cmd *cobra.Command, words []string) error {
+		switch {
+		case len(words) < len(wanted):
+			return misused("%s: %s is missing", cmd.Name(), wanted[len(words)])
+		case words[0] == "":
+			return misused("%s: the name is empty", cmd.Name())
+		case len(words) > len(wanted):
+			return misused("%s: %s is one word too many", cmd.Name(), printable(words[len(wanted)]))
+		}
+		return nil
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -79,8 +80,12 @@ func (s *shell) queued(q *fairlimit.Queue) int {
 
 // command is one with the prefix, which has not been started.
 func (s *shell) command(args ...string) *exec.Cmd {
+	at := 0
 	if s.prefix != "" {
-		args = append([]string{"-prefix", s.prefix}, args...)
+		if args[0] == "__complete" {
+			at = 1
+		}
+		args = slices.Insert(args, at, "-prefix", s.prefix)
 	}
 	return process(s.env, args...)
 }

@@ -2,18 +2,21 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
-	"flag"
 	"net/url"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 const (
@@ -43,11 +46,33 @@ type connection struct {
 	at  string // its address, without a password
 }
 
-// define is for the flags before the command and for those behind it; what
-// stands before is the default behind.
-func (c *connection) define(flags *flag.FlagSet) {
-	flags.StringVar(&c.address, "redis", c.address, "`URL` of Redis; else $FAIRLIMIT_REDIS, else "+defaultAddress)
-	flags.StringVar(&c.prefix, "prefix", c.prefix, "prefix `P` of the keys; else "+defaultPrefix)
+func (c *connection) define(flags *pflag.FlagSet) {
+	flags.StringVar(&c.address, "redis", "", "`URL` of Redis; else $FAIRLIMIT_REDIS, else "+defaultAddress)
+	flags.StringVar(&c.prefix, "prefix", defaultPrefix, "prefix `P` of the keys")
+}
+
+// runs connects, and then does what a command does.
+func (c *connection) runs(do func(cmd *cobra.Command, words []string) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, words []string) error {
+		if err := c.connect(); err != nil {
+			return err
+		}
+		return do(cmd, words)
+	}
+}
+
+// complete offers the names of queues for the first word.
+func (c *connection) complete(
+	cmd *cobra.Command, words []string, _ string,
+) (found []cobra.Completion, _ cobra.ShellCompDirective) {
+	// A person waits so long after pressing tab.
+	ctx, cancel := context.WithTimeout(cmd.Context(), 2*time.Second)
+	defer cancel()
+	if len(words) == 0 && c.connect() == nil {
+		found, _ = c.names(ctx) // a line cannot show an error while it is typed
+		found = slices.DeleteFunc(found, func(name string) bool { return printable(name) != name })
+	}
+	return found, cobra.ShellCompDirectiveNoFileComp
 }
 
 // connect asks nothing yet.

@@ -1,15 +1,16 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"strings"
 
+	"github.com/spf13/cobra"
+
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 )
 
@@ -21,46 +22,63 @@ type serving struct {
 	config    serve.Config
 }
 
-func serveHTTP(flags *flag.FlagSet) action {
-	var s serving
-	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "`address`: host:port, or unix:///path; else 127.0.0.1:7070")
+func serveHTTP(c *connection) *cobra.Command {
+	s := serving{config: serve.Config{Guard: picture.DefaultGuard}}
+	cmd := &cobra.Command{
+		Use: "serve [NAME=QUOTAS...]", Short: "Let callers in any language wait, over HTTP",
+		Long: `Serve lets callers in any language wait, over HTTP, and shows the queues in a
+browser. docs/SERVE.md has the requests and the answers.
+
+  fairlimit serve tax-office=1/1s 'openai=60/1m; tokens 20000/1m'
+  curl -X POST 'localhost:7070/v1/queues/tax-office/turn?timeout=30s'
+
+Each word is a name and its quotas. If quotas are stored for the name, these
+hold instead. Any other name can be used once a quota is stored for it.
+
+With -token-file callers have to send the token as Authorization: Bearer. With
+-admin they may pause, resume, requeue and reset, and set quotas.
+
+SIGINT, SIGTERM or SIGHUP ends it: callers that wait are told 503, and their
+turns are given back, within 5 s. Reservations stand. To end so is no error.`,
+		RunE: c.runs(func(cmd *cobra.Command, words []string) error {
+			if err := s.read(c, words); err != nil {
+				return err
+			}
+			ctx, stop := untilSignal(cmd.Context())
+			defer stop()
+			server, err := serve.New(ctx, s.config)
+			if err != nil {
+				return err
+			}
+			l, err := s.bind()
+			if err != nil {
+				return err
+			}
+			scheme := "http"
+			if l.Addr().Network() == "unix" {
+				scheme = "unix"
+			}
+			fmt.Printf("serving %s://%s\n", scheme, l.Addr())
+			return server.Serve(ctx, l)
+		}),
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "`address`: host:port, or unix:///path")
 	flags.BoolVar(&s.public, "public", false, "listen on an address that other machines reach, too")
-	flags.BoolVar(&s.config.Admin, "admin", false, "allow pause, reset and quota")
-	flags.IntVar(&s.config.MostWaiting, "most-waiting", 10_000,
-		"answer 429 once this `number` of requests wait; else 10000")
+	flags.BoolVar(&s.config.Admin, "admin", false, "allow pause, resume, requeue, reset and quota")
+	flags.IntVar(&s.config.MostWaiting, "most-waiting", 10_000, "answer 429 once this `number` of requests wait")
 	flags.StringVar(&s.tokenFile, "token-file", "", "want the token that this `file` holds")
 	defineGuard(flags, &s.config.Guard)
-	defineWithin(flags, &s.config.Guard)
-	return func(ctx context.Context, c *call) error {
-		if err := s.read(c); err != nil {
-			return err
-		}
-		ctx, stop := untilSignal(ctx)
-		defer stop()
-		server, err := serve.New(ctx, s.config)
-		if err != nil {
-			return err
-		}
-		l, err := s.bind()
-		if err != nil {
-			return err
-		}
-		scheme := "http"
-		if l.Addr().Network() == "unix" {
-			scheme = "unix"
-		}
-		fmt.Printf("serving %s://%s\n", scheme, l.Addr())
-		return server.Serve(ctx, l)
-	}
+	return cmd
 }
 
 // read makes a configuration of the words and the flags.
-func (s *serving) read(c *call) error {
+func (s *serving) read(c *connection, words []string) error {
 	if s.config.MostWaiting < 1 {
 		return misused("serve: -most-waiting: want at least 1")
 	}
 	s.config.Quotas = map[string]serve.Quotas{}
-	for _, word := range c.words {
+	for _, word := range words {
 		at := strings.LastIndexByte(word, '=') // no quota has one
 		if at < 1 {
 			return misused("serve: %s: want NAME=QUOTAS, such as tax-office=1/1s", fit(printable(word), 40))

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,7 +11,11 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
@@ -29,45 +32,105 @@ const (
 // waiting is how wait waits.
 type waiting struct {
 	quotas  serve.Quotas
-	opts    []fairlimit.Option
+	guard   time.Duration
 	timeout time.Duration // 0 for none
 	permits int
 	amounts fairlimit.Amounts // of further units
 	asked   serve.InFlight
 }
 
-func wait(flags *flag.FlagSet) action {
-	w := waiting{amounts: fairlimit.Amounts{}}
-	flags.Func("quota", "quota `Q`, such as \"60/1m; tokens 9999/1m\"; else the stored", w.quotas.Add)
-	defineGuard(flags, &w.opts)
-	flags.Func("timeout", "refuse a turn at once that comes after this `duration`", func(text string) (err error) {
+func wait(c *connection) *cobra.Command {
+	w := waiting{amounts: fairlimit.Amounts{}, guard: picture.DefaultGuard}
+	cmd := &cobra.Command{
+		Use: "wait NAME [flags] -- COMMAND [ARG...]", Short: "Run a command when its turn comes",
+		ValidArgsFunction: c.complete,
+		Long: `Wait is for shell scripts and cron on a Unix. It waits for its turn among all
+callers of the queue, and then becomes the command:
+
+  fairlimit wait tax-office -quota 1/1s -timeout 5m -- curl ...
+
+Flag -quota may be given several times, and may name several quotas; all of
+them hold. Without it the stored quota holds, and without any wait fails. If
+the command calls the upstream twice, give -n 2. If it uses tokens as well,
+give -amounts tokens=1200. If the turn would come later than -timeout allows,
+wait ends at once. The guard is that of the package: half of it has to cover how
+long the command takes to reach the upstream.
+
+A signal that ends the wait gives the turn back. Nothing is given back once the
+command runs, or if it cannot be run. Its exit status is that of wait, else
+
+  123  Redis was not reached, or did not answer
+  124  the turn would come too late
+  125  wait failed, or its flags are wrong
+  126  the command cannot be run
+  127  the command was not found
+  128+n  signal n ended the wait`,
+		Args: func(cmd *cobra.Command, words []string) error {
+			at := cmd.ArgsLenAtDash()
+			if err := named()(cmd, words[:max(0, min(at, len(words)))]); at >= 0 && err != nil {
+				return err
+			}
+			if at < 0 || at == len(words) {
+				return misused("wait: -- and a command are missing")
+			}
+			return nil
+		},
+		RunE: c.runs(func(cmd *cobra.Command, words []string) error {
+			return w.run(cmd.Context(), c, words[0], words[1:])
+		}),
+	}
+	flags := cmd.Flags()
+	flags.Func("quota", "`Q`, such as \"60/1m; tokens 9999/1m\"; else the stored", w.quotas.Add)
+	defineGuard(flags, &w.guard)
+	flags.Func("timeout", "refuse a turn that comes after this `duration`", func(text string) (err error) {
 		w.timeout, err = serve.Duration(text) // 0 may be what is left of a time, and is not for ever
 		return err
 	})
-	flags.IntVar(&w.permits, "n", 1, "`number` of permits that the command takes; else 1")
-	flags.Func("amounts", "`amounts` of further units, such as tokens=1200,points=3", func(text string) (err error) {
+	flags.IntVarP(&w.permits, "permits", "n", 1, "the `number` that the command takes")
+	flags.Func("amounts", "`A` of further units, such as tokens=1200,points=3", func(text string) (err error) {
 		w.amounts, err = parseAmounts(text)
 		return err
 	})
-	defineWithin(flags, &w.opts)
-	return func(ctx context.Context, c *call) error {
-		path, err := exec.LookPath(c.behind[0])
-		if err != nil {
-			return cannotRun(fmt.Errorf("nothing was consumed: %w", err))
-		}
-		q, err := c.queue(&w)
-		if err != nil {
+	return cmd
+}
+
+func defineGuard(flags *pflag.FlagSet, guard *time.Duration) {
+	flags.Func("guard", "lengthen every Per by this `duration`; else the shortest Per/20, 250ms at most",
+		func(text string) (err error) {
+			*guard, err = quotatext.ParseDuration(text)
+			if err == nil && *guard < 0 {
+				err = errors.New("it is negative")
+			}
 			return err
-		}
-		err = w.wait(ctx, q, c.words[0])
-		switch {
-		case err == nil: // its exit status, its terminal and all signals are its own
-			return cannotRun(&os.PathError{Op: "run", Path: path, Err: syscall.Exec(path, c.behind, os.Environ())})
-		case !w.asked.Settle(longReturn) && !errors.Is(err, fairlimit.ErrUnreachable):
-			return fmt.Errorf("%w (Redis did not answer: a turn that it grants may pass unused)", err)
-		}
+		})
+}
+
+func (w *waiting) run(ctx context.Context, c *connection, name string, command []string) error {
+	path, err := exec.LookPath(command[0])
+	if err != nil {
+		return cannotRun(fmt.Errorf("nothing was consumed: %w", err))
+	}
+	opts := []fairlimit.Option{
+		fairlimit.WithPrefix(c.prefix),
+		fairlimit.WithTrace(&fairlimit.Trace{Granted: func(_ int, wait time.Duration) {
+			if wait > longWait { // what takes a moment leaves standard error to the command
+				tell(fmt.Errorf("%s: my turn comes in %s", printable(name), brief(wait)))
+			}
+		}}),
+	}
+	c.rdb.AddHook(&w.asked)
+	q, err := w.quotas.Queue(c.rdb, name, w.guard, opts...)
+	if err != nil {
 		return err
 	}
+	err = w.wait(ctx, q, name)
+	switch {
+	case err == nil: // its exit status, its terminal and all signals are its own
+		return cannotRun(&os.PathError{Op: "run", Path: path, Err: syscall.Exec(path, command, os.Environ())})
+	case !w.asked.Settle(longReturn) && !errors.Is(err, fairlimit.ErrUnreachable):
+		return fmt.Errorf("%w (Redis did not answer: a turn that it grants may pass unused)", err)
+	}
+	return err
 }
 
 // cannotRun is for a command that cannot be run in its turn.
@@ -76,17 +139,6 @@ func cannotRun(err error) error {
 		return failure{err, waitNotFound}
 	}
 	return failure{err, waitCannotRun}
-}
-
-// queue is the one to wait in.
-func (c *call) queue(w *waiting) (*fairlimit.Queue, error) {
-	opts := append(w.opts, fairlimit.WithTrace(&fairlimit.Trace{Granted: func(_ int, wait time.Duration) {
-		if wait > longWait { // what takes a moment leaves standard error to the command
-			tell(fmt.Errorf("%s: my turn comes in %s", printable(c.words[0]), brief(wait)))
-		}
-	}}))
-	c.rdb.AddHook(&w.asked)
-	return w.quotas.Queue(c.rdb, c.words[0], append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
 // wait returns nil in this call's turn. It ends with a signal or the timeout.

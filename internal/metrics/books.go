@@ -6,6 +6,8 @@ package metrics
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,16 +21,8 @@ const StatusBound = time.Second
 // Meter takes what is counted as it happens. Its methods are called by many
 // goroutines at once.
 type Meter interface {
-	Waited(d time.Duration)      // into [WaitDuration]
-	Permits(o Outcome, n int)    // into [Permits]
-	Woke(lateness time.Duration) // into [WakeLateness]
-
-	Settled(unit string, reserved, used int) // into [Settled]
-
-	Asked(op string, failed bool) // into [Questions]
-	Shared(callers int)           // into [QuestionCallers]
-	Paused()                      // into [Pauses]
-	Lost()                        // into [Losses]
+	Add(m *Metric, n int, labels ...string)
+	Record(m *Metric, value float64)
 }
 
 // Books is the books of one limiter. Make it with [New].
@@ -39,9 +33,7 @@ type Books struct {
 	failures atomic.Int64 // looks that got no Status
 
 	mu          sync.Mutex
-	callers     int // between Entered and Left,
-	permits     int // and their permits
-	reserved    reserved
+	callers     int       // between Entered and Left
 	pausedUntil time.Time // by this limiter,
 	unrecorded  bool      // and Redis may not know of it
 	degraded    bool
@@ -52,82 +44,67 @@ func New(m Meter) *Books { return &Books{meter: m} }
 
 // Trace is what a limiter has to tell.
 func (b *Books) Trace() *fairlimit.Trace {
+	woke := func(outcome string, n int, lateness time.Duration) {
+		b.meter.Add(permits, n, outcome)
+		b.meter.Record(wakeLateness, lateness.Seconds())
+	}
 	return &fairlimit.Trace{
-		Entered:    b.entered,
-		Left:       b.left,
-		Granted:    func(permits int, _ time.Duration) { b.meter.Permits(Granted, permits) },
-		Reserved:   b.reserves,
-		Unreserved: b.unreserves,
-		Refused:    func(permits int, err error) { b.meter.Permits(outcomeOf(err), permits) },
-		Taken: func(permits int, lateness time.Duration, _ bool) {
-			b.meter.Permits(Taken, permits)
-			b.meter.Woke(lateness)
-		},
-		Missed: func(permits int, lateness time.Duration) {
-			b.meter.Permits(Missed, permits)
-			b.meter.Woke(lateness)
-		},
-		GivenBack: func(permits int, err error) {
+		Entered: func(int) { b.enter(1) },
+		Left: func(_ int, waited time.Duration, err error) {
+			b.enter(-1)
 			if err == nil {
-				b.meter.Permits(GivenBack, permits)
+				b.meter.Record(waitDuration, waited.Seconds())
 			}
 		},
-		Settled:  b.meter.Settled,
+		Granted: func(n int, _ time.Duration) { b.meter.Add(permits, n, granted) },
+		Refused: func(n int, err error) { b.meter.Add(permits, n, outcomeOf(err)) },
+		Taken:   func(n int, lateness time.Duration, _ bool) { woke(taken, n, lateness) },
+		Missed:  func(n int, lateness time.Duration) { woke(missed, n, lateness) },
+		GivenBack: func(n int, err error) {
+			if err == nil {
+				b.meter.Add(permits, n, givenBack)
+			}
+		},
+		Settled:  b.settles,
 		Asked:    b.asked,
 		Paused:   b.pauses,
-		Lost:     b.meter.Lost,
+		Lost:     func() { b.meter.Add(losses, 1) },
 		FellBack: b.fellBack,
 	}
 }
 
-func (b *Books) entered(permits int) {
+// enter counts callers that come, or leave.
+func (b *Books) enter(n int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.callers++
-	b.permits += permits
+	b.callers += n
 }
 
-func (b *Books) left(permits int, waited time.Duration, err error) {
-	b.mu.Lock()
-	b.callers--
-	b.permits -= permits
-	b.mu.Unlock()
-	if err == nil {
-		b.meter.Waited(waited)
-	}
-}
-
-func (b *Books) reserves(permits int, slot time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.reserved.drop(time.Now())
-	b.reserved.add(permits, slot)
-}
-
-func (b *Books) unreserves(permits int, slot time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.reserved.remove(permits, slot)
+func (b *Books) settles(unit string, reserved, used int) {
+	b.meter.Add(settled, reserved, unit, "reserved")
+	b.meter.Add(settled, used, unit, "used")
+	b.meter.Add(settled, max(0, reserved-used), unit, "refund")
+	b.meter.Add(settled, max(0, used-reserved), unit, "debt")
 }
 
 func (b *Books) asked(op string, callers int, _ time.Duration, err error) {
-	b.meter.Asked(op, err != nil)
+	b.meter.Add(questions, 1, op, strconv.FormatBool(err != nil))
 	if op == "take" {
-		b.meter.Shared(callers)
+		b.meter.Record(questionCallers, float64(callers))
 	}
-	if err != nil || op != "pause" && op != "reset" {
+	if err != nil || op != "pause" && op != "reset" && op != "resume" {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.unrecorded = false
-	if op == "reset" {
+	if op != "pause" {
 		b.pausedUntil = time.Time{}
 	}
 }
 
 func (b *Books) pauses(d time.Duration) {
-	b.meter.Paused()
+	b.meter.Add(pauses, 1)
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if until := time.Now().Add(d); until.After(b.pausedUntil) {
@@ -154,7 +131,6 @@ func (b *Books) Watch(l fairlimit.Limiter) {
 // Reading is how things stand at one look.
 type Reading struct {
 	CallersWaiting int
-	PermitsAhead   int
 	PauseRemaining time.Duration
 	Degraded       bool
 	StatusFailures int64
@@ -166,21 +142,18 @@ type Reading struct {
 // Read looks. It takes [StatusBound] at most.
 func (b *Books) Read(ctx context.Context) Reading {
 	status := b.status(ctx)
-	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reserved.drop(now)
 	return Reading{
-		CallersWaiting: b.callers, PermitsAhead: b.permits + b.reserved.permits,
-		PauseRemaining: b.pauseRemaining(now, status), Degraded: b.degraded,
+		CallersWaiting: b.callers, PauseRemaining: b.pauseRemaining(status), Degraded: b.degraded,
 		StatusFailures: b.failures.Load(), Status: status,
 	}
 }
 
 // pauseRemaining, under mu, is what Redis says, which knows of the pauses and
 // the resets of others too, unless it may not have heard of our own pause.
-func (b *Books) pauseRemaining(now time.Time, status *fairlimit.Status) time.Duration {
-	own := max(0, b.pausedUntil.Sub(now))
+func (b *Books) pauseRemaining(status *fairlimit.Status) time.Duration {
+	own := max(0, time.Until(b.pausedUntil))
 	switch {
 	case status == nil:
 		return own
@@ -207,16 +180,19 @@ func (b *Books) status(ctx context.Context) *fairlimit.Status {
 }
 
 // outcomeOf is what became of a caller that got an error.
-func outcomeOf(err error) Outcome {
-	var refused *fairlimit.RefusedError
-	is := func(target error) bool { return errors.Is(err, target) }
-	switch {
-	case errors.As(err, &refused), is(fairlimit.ErrTooManyQueued), is(fairlimit.ErrFull), is(fairlimit.ErrMissed):
-		return Refused
-	case is(fairlimit.ErrUnreachable), is(fairlimit.ErrOutcomeUnknown): // even if by a timeout on the way
-		return Failed
-	case is(fairlimit.ErrReservationOver), is(context.Canceled), is(context.DeadlineExceeded):
-		return Left
+func outcomeOf(err error) string {
+	is := func(targets ...error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
-	return Failed
+	switch {
+	case errors.As(err, new(*fairlimit.RefusedError)), is(fairlimit.ErrMissed):
+		return refused
+	case is(fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown): // even if by a timeout on the way
+		return failed
+	case is(fairlimit.ErrReservationOver, context.Canceled, context.DeadlineExceeded):
+		return left
+	case is(fairlimit.ErrInvalidPermits, fairlimit.ErrInvalidAmounts, fairlimit.ErrUnknownUnit, fairlimit.ErrExceedsQuota):
+		return invalid
+	}
+	return failed
 }

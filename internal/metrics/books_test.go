@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,101 +20,70 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// counts is a meter that counts.
+// counts is a meter that counts: by the name of the metric without its first
+// word, and by its labels.
 type counts struct {
-	mu      sync.Mutex
-	waits   []time.Duration
-	permits map[string]int
-	asked   map[string]int
-	shared  int // callers
-	others  map[string]int
+	mu       sync.Mutex
+	added    map[string]int
+	recorded map[string]int
 }
 
-func newCounts() *counts {
-	return &counts{permits: map[string]int{}, asked: map[string]int{}, others: map[string]int{}}
-}
+func newCounts() *counts { return &counts{added: map[string]int{}, recorded: map[string]int{}} }
 
-func (c *counts) locked(f func()) {
+func (c *counts) Add(m *metrics.Metric, n int, labels ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	f()
+	if n > 0 {
+		c.added[strings.Join(append([]string{strings.TrimPrefix(m.Name, "fairlimit.")}, labels...), " ")] += n
+	}
 }
 
-func (c *counts) Waited(d time.Duration) { c.locked(func() { c.waits = append(c.waits, d) }) }
-func (c *counts) Permits(o metrics.Outcome, n int) {
-	c.locked(func() { c.permits[metrics.Outcomes[o]] += n })
-}
-func (c *counts) Woke(time.Duration) { c.locked(func() { c.others["woke"]++ }) }
-func (c *counts) Asked(op string, failed bool) {
-	c.locked(func() { c.asked[fmt.Sprintf("%s %t", op, failed)]++ })
-}
-func (c *counts) Shared(callers int) { c.locked(func() { c.shared += callers }) }
-func (c *counts) Paused()            { c.locked(func() { c.others["paused"]++ }) }
-func (c *counts) Settled(unit string, reserved, used int) {
-	c.locked(func() {
-		for i, n := range metrics.PartsOf(reserved, used) {
-			c.permits[unit+" "+metrics.Parts[i]] += n
-		}
-	})
-}
-func (c *counts) Lost() { c.locked(func() { c.others["lost"]++ }) }
-
-// books are those of a new limiter on fair.
-func books(
-	t *testing.T, rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option,
-) (fairlimit.Reserver, *metrics.Books, *counts) {
-	c := newCounts()
-	b := metrics.New(c)
-	return limitertest.New(t, rdb, quota, append(opts, fairlimit.WithTrace(b.Trace()))...), b, c
+func (c *counts) Record(m *metrics.Metric, _ float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.recorded[strings.TrimPrefix(m.Name, "fairlimit.")]++
 }
 
-func TestWhoWaitsAndWhatTheyHoldAheadIsCounted(t *testing.T) {
+func TestWhoWaitsIsCounted(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l, b, c := books(t, rdb, fairlimit.PerSecond(1), fairlimit.WithMaxQueued(10))
-		holds := func(callers, permits int) {
+		c := newCounts()
+		b := metrics.New(c)
+		l, err := fairlimit.NewQueue(rdb, "office", fairlimit.PerSecond(1), fairlimit.WithGuard(0),
+			fairlimit.WithTrace(b.Trace()))
+		require.NoError(t, err)
+		waiting := func(callers int) {
 			t.Helper()
 			synctest.Wait()
-			r := b.Read(t.Context())
-			assert.Equal(t, callers, r.CallersWaiting, "callers")
-			assert.Equal(t, permits, r.PermitsAhead, "permits ahead")
+			assert.Equal(t, callers, b.Read(t.Context()).CallersWaiting)
 		}
-		holds(0, 0)
 		require.NoError(t, l.Wait(t.Context())) // at 0 s
-		holds(0, 0)
-
+		waiting(0)
 		leaving, leave := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		wg.Go(func() { assert.NoError(t, l.Wait(t.Context())) }) // at 1 s
 		synctest.Wait()
 		wg.Go(func() { assert.ErrorIs(t, l.Wait(leaving), context.Canceled) }) // at 2 s
-		holds(2, 2)
-
-		byHand, err := l.ReserveN(t.Context(), 1) // at 3 s
+		waiting(2)
+		waitedFor, err := l.ReserveN(t.Context(), 1) // at 3 s
 		require.NoError(t, err)
-		waitedFor, err := l.ReserveN(t.Context(), 1) // at 4 s
+		cancelled, err := l.ReserveN(t.Context(), 1) // at 4 s
 		require.NoError(t, err)
-		cancelled, err := l.ReserveN(t.Context(), 1) // at 5 s
-		require.NoError(t, err)
-		holds(2, 5)
-
 		require.NoError(t, cancelled.Cancel(t.Context()))
-		holds(2, 4)
+		waiting(2)
 		wg.Go(func() { assert.NoError(t, waitedFor.Wait(t.Context())) })
-		holds(3, 4)
+		waiting(3)
 		leave()
-		holds(2, 3)
-		time.Sleep(1500 * time.Millisecond)
-		holds(1, 2)
-		time.Sleep(byHand.Delay())
-		holds(1, 1)
+		waiting(2)
 		wg.Wait()
-		holds(0, 0)
+		waiting(0)
 
-		assert.Equal(t, map[string]int{"granted": 6, "taken": 3, "left": 1, "given_back": 2}, c.permits)
-		assert.Len(t, c.waits, 3)
-		assert.Equal(t, 3, c.others["woke"])
-		assert.Equal(t, 6, c.shared, "of all questions together")
-		assert.Equal(t, 2, c.asked["release false"])
+		for what, n := range map[string]int{
+			"permits granted": 5, "permits taken": 3, "permits left": 1, "permits given_back": 2,
+			"questions release false": 2,
+		} {
+			assert.Equal(t, n, c.added[what], what)
+		}
+		assert.Equal(t, map[string]int{"wait.duration": 3, "wake.lateness": 3, "question.callers": 5}, c.recorded)
 	})
 }
 
@@ -125,12 +95,12 @@ func TestWhatBecomesOfPermits(t *testing.T) {
 	}{
 		{"refused", deadline},
 		{"refused", fmt.Errorf("wrapped: %w", deadline)},
-		{"refused", fairlimit.ErrTooManyQueued},
-		{"refused", fairlimit.ErrFull},
 		{"refused", fairlimit.ErrMissed},
 		{"left", context.Canceled},
 		{"left", context.DeadlineExceeded},
 		{"left", fairlimit.ErrReservationOver},
+		{"invalid", fairlimit.ErrExceedsQuota},
+		{"invalid", fairlimit.ErrUnknownUnit},
 		{"failed", fairlimit.ErrUnreachable},
 		{"failed", fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, context.DeadlineExceeded)},
 		{"failed", fairlimit.ErrOutcomeUnknown},
@@ -139,7 +109,7 @@ func TestWhatBecomesOfPermits(t *testing.T) {
 	} {
 		counts := newCounts()
 		metrics.New(counts).Trace().Refused(3, c.err)
-		assert.Equal(t, map[string]int{c.outcome: 3}, counts.permits, c.err)
+		assert.Equal(t, map[string]int{"permits " + c.outcome: 3}, counts.added, c.err)
 	}
 	counts := newCounts()
 	trace := metrics.New(counts).Trace()
@@ -147,8 +117,8 @@ func TestWhatBecomesOfPermits(t *testing.T) {
 	trace.GivenBack(2, nil)
 	trace.GivenBack(1, errors.New("it is not known whether it was"))
 	trace.Lost()
-	assert.Equal(t, map[string]int{"missed": 2, "given_back": 2}, counts.permits)
-	assert.Equal(t, map[string]int{"woke": 1, "lost": 1}, counts.others)
+	assert.Equal(t, map[string]int{"permits missed": 2, "permits given_back": 2, "losses": 1}, counts.added)
+	assert.Equal(t, map[string]int{"wake.lateness": 1}, counts.recorded)
 }
 
 // For the race detector.
@@ -159,11 +129,9 @@ func TestManyCallersAndLooksAtOnce(t *testing.T) {
 	for range 20 {
 		all.Go(func() {
 			trace.Entered(1)
-			trace.Reserved(1, time.Now())
 			trace.Paused(time.Second)
 			trace.FellBack(nil)
 			b.Read(t.Context())
-			trace.Unreserved(1, time.Now())
 			trace.Left(1, 0, nil)
 		})
 	}
@@ -205,7 +173,7 @@ func TestAPauseRemainsAsLongAsRedisOrThisLimiterSays(t *testing.T) {
 		trace.Paused(2 * time.Second)
 		time.Sleep(3 * time.Second)
 		remaining(0)
-		assert.Equal(t, 3, c.others["paused"])
+		assert.Equal(t, 3, c.added["pauses"])
 	})
 }
 

@@ -1,131 +1,172 @@
 package metrics
 
+import "github.com/fairlimit/fairlimit"
+
 // Metric is one that both modules export. Its name begins with "fairlimit.".
 type Metric struct {
 	Name string // in the manner of OpenTelemetry
 	Unit string // likewise, "s" for seconds, empty for none
 	Help string
+	Kind Kind
+
+	Labels []string   // beside the limiter
+	Known  [][]string // values of the labels that are there from the start
+	Bounds []float64  // upper bounds of a histogram's buckets
+
+	// Read tells how things stand when somebody looks. It is nil for what is
+	// counted as it happens.
+	Read func(r *Reading, tell Tell)
 }
 
-// The metrics, of this process unless they say otherwise.
+// Tell takes a value, with those of the labels.
+type Tell func(value float64, labels ...string)
+
+// Kind is that of a metric.
+type Kind int
+
+const (
+	Counter   Kind = iota // counted as it happens
+	Histogram             // likewise
+	Total                 // a counter that is read
+	Sum                   // read; all processes can be added up
+	Gauge                 // read; all processes cannot
+)
+
+// LimiterLabel is the label that each metric has. OpenTelemetry calls labels
+// attributes.
+const LimiterLabel = "limiter"
+
+// outcomes are what becomes of permits.
+const (
+	granted   = "granted"    // a caller was granted a turn
+	taken     = "taken"      // a caller went with it
+	missed    = "missed"     // it was not taken because it was late
+	givenBack = "given_back" // what nobody used was given back
+	refused   = "refused"    // a caller was told that its turn would come too late
+	left      = "left"       // a caller left, because its ctx ended
+	invalid   = "invalid"    // nobody could ever grant what a caller asked for
+	failed    = "failed"     // a caller got any other error
+)
+
+// ops are the questions that there are; see [fairlimit.Trace].
+var ops = []string{
+	"take", "release", "status", "reset", "look", "pause", "resume", "requeue", "quotas", "set quotas",
+}
+
+// All are the metrics, of this process unless they say otherwise.
+var All = []*Metric{
+	waitDuration, permits, callersWaiting, wakeLateness, questions, questionCallers, pauses, pauseRemaining, losses,
+	degraded, statusFailures, queuePermits, queueDelay, available, settled, unitQueued, unitAvailable,
+}
+
+// What is counted as it happens. A wait may last hours, and a wake should be
+// late by about a millisecond.
 var (
-	WaitDuration = Metric{
-		"fairlimit.wait.duration", "s",
-		"Time from a call of Wait to its turn, of those who went.",
+	waitDuration = &Metric{
+		Name: "fairlimit.wait.duration", Unit: "s", Kind: Histogram,
+		Help:   "Time from a call of Wait to its turn, of those who went.",
+		Bounds: []float64{.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600},
 	}
-	Permits = Metric{
-		"fairlimit.permits", "{permit}",
-		"Permits by outcome. A turn is granted, and then taken, missed or given back.",
+	permits = &Metric{
+		Name: "fairlimit.permits", Unit: "{permit}", Labels: []string{"outcome"},
+		Help:  "Permits by outcome. A turn is granted, and then taken, missed or given back.",
+		Known: [][]string{{granted}, {taken}, {missed}, {givenBack}, {refused}, {left}, {invalid}, {failed}},
 	}
-	CallersWaiting = Metric{
-		"fairlimit.callers.waiting", "{caller}",
-		"Callers that wait for their turn.",
+	wakeLateness = &Metric{
+		Name: "fairlimit.wake.lateness", Unit: "s", Kind: Histogram,
+		Help:   "How long after its slot a caller woke, to take the turn or to miss it.",
+		Bounds: []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10},
 	}
-	PermitsAhead = Metric{
-		"fairlimit.permits.ahead", "{permit}",
-		"Permits of callers that wait, and of reservations whose slot lies ahead.",
+	questions = &Metric{
+		Name: "fairlimit.questions", Unit: "{question}", Labels: []string{"op", "failed"},
+		Help:  "Questions that the engine was asked, by kind and by whether they failed.",
+		Known: knownQuestions(),
 	}
-	WakeLateness = Metric{
-		"fairlimit.wake.lateness", "s",
-		"How long after its slot a caller woke, to take the turn or to miss it.",
+	questionCallers = &Metric{
+		Name: "fairlimit.question.callers", Unit: "{caller}", Kind: Histogram,
+		Help:   "Callers that one question for permits was for.",
+		Bounds: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024},
 	}
-	Questions = Metric{
-		"fairlimit.questions", "{question}",
-		"Questions that the engine was asked, by kind and by whether they failed.",
+	pauses = &Metric{
+		Name: "fairlimit.pauses", Unit: "{pause}",
+		Help: "Pauses of the queue that this limiter sent.",
 	}
-	QuestionCallers = Metric{
-		"fairlimit.question.callers", "{caller}",
-		"Callers that one question for permits was for.",
+	losses = &Metric{
+		Name: "fairlimit.losses", Unit: "{loss}",
+		Help: "How often Redis had lost turns that this limiter made count again.",
 	}
-	Pauses = Metric{
-		"fairlimit.pauses", "{pause}",
-		"Pauses of the queue that this limiter sent.",
+	settled = &Metric{
+		Name: "fairlimit.settled", Unit: "{amount}", Labels: []string{"unit", "part"},
+		Help: "Of turns that were settled, by unit: what they had reserved and used, the refunds, and the debts.",
 	}
-	PauseRemaining = Metric{
-		"fairlimit.pause.remaining", "s",
-		"How much longer the queue is paused, as far as this process knows.",
+)
+
+// What is read.
+var (
+	callersWaiting = &Metric{
+		Name: "fairlimit.callers.waiting", Unit: "{caller}", Kind: Sum,
+		Help: "Callers that wait for their turn.",
+		Read: func(r *Reading, tell Tell) { tell(float64(r.CallersWaiting)) },
 	}
-	Losses = Metric{
-		"fairlimit.losses", "{loss}",
-		"How often Redis had lost turns that this limiter made count again.",
+	pauseRemaining = &Metric{
+		Name: "fairlimit.pause.remaining", Unit: "s", Kind: Gauge,
+		Help: "How much longer the queue is paused, as far as this process knows.",
+		Read: func(r *Reading, tell Tell) { tell(r.PauseRemaining.Seconds()) },
 	}
-	Degraded = Metric{
-		"fairlimit.degraded", "",
-		"1 while the fallback decides, else 0.",
+	degraded = &Metric{
+		Name: "fairlimit.degraded", Kind: Gauge,
+		Help: "1 while the fallback decides, else 0.",
+		Read: func(r *Reading, tell Tell) {
+			if r.Degraded {
+				tell(1)
+			} else {
+				tell(0)
+			}
+		},
 	}
-	QueuePermits = Metric{
-		"fairlimit.queue.permits", "{permit}",
-		"Permits granted for the future, to all processes.",
+	statusFailures = &Metric{
+		Name: "fairlimit.status.failures", Unit: "{failure}", Kind: Total,
+		Help: "Looks that had to do without the state of the queue, because Redis did not answer.",
+		Read: func(r *Reading, tell Tell) { tell(float64(r.StatusFailures)) },
 	}
-	QueueDelay = Metric{
-		"fairlimit.queue.delay", "s",
-		"The wait that one more permit would get, in any process.",
-	}
-	Available = Metric{
-		"fairlimit.available", "{permit}",
-		"Permits that can be had without waiting, in any process.",
-	}
-	Settled = Metric{
-		"fairlimit.settled", "{amount}",
-		"Of turns that were settled, by unit: what they had reserved and used, the refunds, and the debts.",
-	}
-	UnitQueued = Metric{
-		"fairlimit.unit.queued", "{amount}",
+	queuePermits = ofQueue("fairlimit.queue.permits", "{permit}", "Permits granted for the future, to all processes.",
+		func(s *fairlimit.Status) float64 { return float64(s.Queued) })
+	queueDelay = ofQueue("fairlimit.queue.delay", "s", "The wait that one more permit would get, in any process.",
+		func(s *fairlimit.Status) float64 { return s.Delay.Seconds() })
+	available = ofQueue("fairlimit.available", "{permit}", "Permits that can be had without waiting, in any process.",
+		func(s *fairlimit.Status) float64 { return float64(s.Available) })
+	unitQueued = ofUnits("fairlimit.unit.queued",
 		"How much of a unit is granted or owed for the future, to all processes.",
-	}
-	UnitAvailable = Metric{
-		"fairlimit.unit.available", "{amount}",
+		func(s fairlimit.UnitStatus) int { return s.Queued })
+	unitAvailable = ofUnits("fairlimit.unit.available",
 		"How much of a unit can be had without waiting, in any process.",
+		func(s fairlimit.UnitStatus) int { return s.Available })
+)
+
+// ofQueue is told while Redis tells of the queue.
+func ofQueue(name, unit, help string, value func(*fairlimit.Status) float64) *Metric {
+	return &Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, Read: func(r *Reading, tell Tell) {
+		if r.Status != nil {
+			tell(value(r.Status))
+		}
+	}}
+}
+
+func ofUnits(name, help string, value func(fairlimit.UnitStatus) int) *Metric {
+	read := func(r *Reading, tell Tell) {
+		if r.Status == nil {
+			return
+		}
+		for unit, s := range r.Status.Units {
+			tell(float64(value(s)), unit)
+		}
 	}
-	StatusFailures = Metric{
-		"fairlimit.status.failures", "{failure}",
-		"Looks that had to do without the state of the queue, because Redis did not answer.",
+	return &Metric{Name: name, Unit: "{amount}", Help: help, Kind: Gauge, Labels: []string{"unit"}, Read: read}
+}
+
+func knownQuestions() (all [][]string) {
+	for _, op := range ops {
+		all = append(all, []string{op, "false"}, []string{op, "true"})
 	}
-)
-
-// Upper bounds of the buckets of histograms. A wait may last hours, and a wake
-// should be late by about a millisecond.
-var (
-	WaitBounds = []float64{
-		.001, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600, 1800, 3600,
-	}
-	LatenessBounds = []float64{.0001, .00025, .0005, .001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 10}
-	CallersBounds  = []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024}
-)
-
-// The names of labels, which OpenTelemetry calls attributes.
-const (
-	LimiterLabel = "limiter"
-	OutcomeLabel = "outcome"
-	OpLabel      = "op"
-	FailedLabel  = "failed"
-	UnitLabel    = "unit"
-	PartLabel    = "part"
-)
-
-// Ops are the questions that there are; see [fairlimit.Trace].
-var Ops = []string{"take", "release", "status", "reset", "look", "pause", "quotas", "set quotas"}
-
-// Outcome is what becomes of permits.
-type Outcome int
-
-const (
-	Granted   Outcome = iota // a caller was granted a turn
-	Taken                    // a caller went with it
-	Missed                   // it was not taken because it was late
-	GivenBack                // what nobody used was given back
-	Refused                  // a caller was told that its turn would come too late
-	Left                     // a caller left, because its ctx ended
-	Failed                   // a caller got any other error
-)
-
-// Outcomes are the words for them, by [Outcome].
-var Outcomes = [...]string{"granted", "taken", "missed", "given_back", "refused", "left", "failed"}
-
-// Parts are the values of the label "part", in the order of [PartsOf].
-var Parts = [...]string{"reserved", "used", "refund", "debt"}
-
-// PartsOf is what a settlement adds to each.
-func PartsOf(reserved, used int) [len(Parts)]int {
-	return [...]int{reserved, used, max(0, reserved-used), max(0, used-reserved)}
+	return all
 }

@@ -3,58 +3,41 @@
 package picture
 
 import (
-	"cmp"
-	"math"
-	"slices"
+	"fmt"
 	"time"
 
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
-const (
-	// Back and Ahead are how many columns a line has before and after now.
-	Back, Ahead = 16, 48
-
-	// active is how long a flow stays active after its newest turn: see
-	// fairlimit.WithFlow.
-	active = 500 * time.Millisecond
-)
+// Back and Ahead are how many columns a line has before and after now.
+const Back, Ahead = 16, 48
 
 // Queue is one queue at one moment. It is what `fairlimit serve` answers with,
 // and what `fairlimit look -json` prints. Times are milliseconds from that
-// moment on.
+// moment on. Without quotas nobody knows what is available.
 type Queue struct {
 	Name      string   `json:"name"`
 	At        int64    `json:"at_ms"` // the moment, by the server's clock, since 1970
 	Idle      bool     `json:"idle"`  // nobody uses the queue: all of the quota is to be had
 	Queued    int64    `json:"queued"`
 	Available *int64   `json:"available"` // nil if that is unknown
-	Next      float64  `json:"next_ms"`   // until one more permit would come
+	Next      float64  `json:"next_ms"`   // until one more permit would come, at the earliest
+	Tail      float64  `json:"tail_ms"`   // until the newest slot comes
 	Paused    float64  `json:"paused_ms"`
-	Quotas    []string `json:"quotas"` // the stored ones, else the windows of the last caller
+	Quotas    []string `json:"quotas"` // the stored ones, else those given
 	Stored    bool     `json:"quotas_stored"`
-	Differ    bool     `json:"quotas_differ"` // callers with different quotas use the queue
-	InUse     []string `json:"quotas_in_use"` // theirs, guard included, if it is not only that none obeys the stored ones
+	Notes     []string `json:"notes"` // what is unusual
 	Windows   []Window `json:"windows"`
 	Units     []Unit   `json:"units,omitempty"`
 	Flows     []Flow   `json:"flows"`
-	Flowless  bool     `json:"flowless"` // callers without a flow stand beside the flows
 	Line      Line     `json:"line"`
-
-	Ceilings []Ceiling `json:"ceilings,omitempty"` // of `look -flows`
-
-	NoQuota bool `json:"-"` // what is stored is none
-
-	// AtOnce is how many permits may go at one moment, 0 if that is all of the
-	// largest quota.
-	AtOnce int64 `json:"-"`
 }
 
 // Window is at most so many permits in any stretch of time of one length.
 type Window struct {
-	Permits int     `json:"permits"`
+	Permits int64   `json:"permits"`
 	Per     float64 `json:"per_ms"`
 	Held    int64   `json:"held"` // of the last Per, without those ahead
 }
@@ -62,32 +45,11 @@ type Window struct {
 // Unit is what a queue counts besides calls.
 type Unit struct {
 	Name      string    `json:"unit"`
-	Quotas    []string  `json:"quotas"`    // as those of the queue
-	Most      int64     `json:"most"`      // of the tightest quota, at once
-	Available int64     `json:"available"` // without waiting
-	Queued    int64     `json:"queued"`    // granted ahead
-	Next      float64   `json:"next_ms"`   // until one more would come
+	Quotas    []string  `json:"quotas"`
+	Available *int64    `json:"available"`
+	Queued    int64     `json:"queued"`
 	Windows   []Window  `json:"windows"`
 	Used      []float64 `json:"used"` // as that of the line
-}
-
-// Ceiling is what a flow of its own may not exceed.
-type Ceiling struct {
-	Flow   string   `json:"flow"`
-	Quotas []string `json:"quotas"` // the stored one, else the windows of the given one
-	Stored bool     `json:"quotas_stored"`
-	Used   int64    `json:"used"`    // permits that count now
-	Next   float64  `json:"next_ms"` // until one more has room
-	Paused float64  `json:"paused_ms"`
-}
-
-// Flow is a flow that uses the queue. Redis has a hash of its id only.
-type Flow struct {
-	ID       string  `json:"id"`
-	Weight   int     `json:"weight"`
-	Limiters int     `json:"limiters"`
-	Share    int     `json:"share"`     // permits that it may hold ahead
-	Newest   float64 `json:"newest_ms"` // until its newest turn, about
 }
 
 // Line is what was granted, column by column.
@@ -99,95 +61,129 @@ type Line struct {
 	Beyond  int64     `json:"beyond"`   // permits granted later than the last column
 }
 
-// Of makes the picture of a state. Where no quotas are stored, those given hold,
-// if any: they say more than the windows, which a guard has made longer.
-func Of(name string, s fair.State, given []engine.Quota, givenUnits []engine.Unit) Queue {
+// Of makes the picture of a state, which may be nil. Where no quotas are stored,
+// those given hold, if any. If what is stored is no quota, the error matches
+// [fairlimit.ErrState], and the picture is without quotas.
+func Of(name string, s *State, given []engine.Quota, units []engine.Unit, guard time.Duration) (Queue, error) {
+	if s == nil {
+		s = &State{Now: time.Now()}
+	}
+	var err error
+	if s.Stored != "" {
+		if given, units, err = quotatext.ParseAll(s.Stored); err != nil {
+			err = fmt.Errorf("%w: stored quotas: %w: store others with fairlimit quota, or forget them",
+				fairlimit.ErrState, err)
+		}
+	}
+	if guard == DefaultGuard {
+		guard = guardOf(given, units)
+	}
+	p := painter{State: s, guard: guard, waits: max(0, s.Paused, s.Tail.Sub(s.Now))}
+	calls := p.log("")
+	windows := windowsOf(given, guard)
+	next := max(p.waits, calls.next(windows).Sub(s.Now))
+	p.columns = columnsOf(s.Now, next)
 	q := Queue{
-		Name: name, At: s.At.UnixMilli(), Queued: s.Backlog,
-		Idle: len(s.Windows) == 0 && s.Backlog == 0 && s.Paused == 0,
-		Next: milliseconds(s.Next), Paused: milliseconds(s.Paused), Stored: len(s.Quotas) > 0,
-		Differ:  len(s.Quotas) > 0 && !s.Obeyed && len(s.Windows) > 0 || len(s.InUse) > 0,
-		InUse:   each(s.InUse, inWords),
-		Windows: each(s.Windows, windowOf), Flowless: s.Flowless,
-		NoQuota: s.Text != "" && len(s.Quotas) == 0,
+		Name: name, At: s.Now.UnixMilli(), Idle: s.Begun.IsZero(), Queued: calls.within(s.Now, farAhead),
+		Available: p.available(calls, windows), Next: milliseconds(next), Tail: milliseconds(max(0, s.Tail.Sub(s.Now))),
+		Paused: milliseconds(s.Paused), Quotas: each(given, quotatext.Format), Stored: s.Stored != "",
+		Notes: s.notes(), Windows: p.windows(calls, windows), Flows: each(s.Flows, func(f Flow) Flow { return f }),
+		Line: Line{
+			Start: milliseconds(p.columns.start.Sub(s.Now)), Step: milliseconds(p.columns.step),
+			Permits: p.columns.permits(calls), Used: p.columns.used(calls, windows),
+			Beyond: calls.within(p.columns.start.Add((Back+Ahead)*p.columns.step), farAhead),
+		},
 	}
-	quotas, units := s.Quotas, s.UnitQuotas
-	if !q.Stored {
-		quotas, units = given, givenUnits
+	for _, u := range p.units(units) {
+		q.Units = append(q.Units, p.unit(u))
 	}
-	if len(quotas) == 0 {
-		quotas = quotasOf(s.Windows)
-	}
-	q.Quotas, q.AtOnce = each(quotas, quotatext.Format), atOnce(quotas)
-	if len(s.Windows) > 0 {
-		q.Available = &s.Available
-	}
-	q.Flows = each(s.Flows, func(f fair.Flow) Flow {
-		return Flow{f.ID, f.Weight, f.Limiters, f.Share, milliseconds(f.Ends - active)}
-	})
-	q.Ceilings = each(s.Ceilings, ceilingOf)
-	columns := columnsOf(&s)
-	q.Line = columns.line(&s)
-	q.Units = each(withUncounted(s, units), func(u fair.Unit) Unit { return unitOf(u, units, columns) })
-	return q
+	return q, err
 }
 
-// withUncounted are the units of a state, and those that nobody has counted yet:
-// of each of these all is free.
-func withUncounted(s fair.State, given []engine.Unit) []fair.Unit {
-	all := s.Units
-	for _, g := range given {
-		if slices.ContainsFunc(s.Units, func(u fair.Unit) bool { return u.Name == g.Name }) {
-			continue
+// farAhead is later than any slot.
+var farAhead = time.Unix(1<<40, 0)
+
+// painter is a state, and how it is looked at.
+type painter struct {
+	*State
+	guard   time.Duration
+	waits   time.Duration // until the tail comes and a pause is over
+	columns columns
+}
+
+// log is empty if the queue has none of the unit.
+func (p *painter) log(unit string) *UnitLog {
+	for i := range p.Units {
+		if p.Units[i].Name == unit {
+			return &p.Units[i]
 		}
-		u := fair.Unit{Name: g.Name, Next: s.Next}
-		if u.Next == 0 {
-			u.Available = tightest(g.Quotas)
+	}
+	return &UnitLog{Name: unit}
+}
+
+// units are those that have a quota, and those that were counted without one.
+func (p *painter) units(given []engine.Unit) []engine.Unit {
+	all := append([]engine.Unit{}, given...)
+	for _, u := range p.Units {
+		known := u.Name == ""
+		for _, g := range given {
+			known = known || g.Name == u.Name
 		}
-		all = append(all, u)
+		if !known {
+			all = append(all, engine.Unit{Name: u.Name})
+		}
 	}
 	return all
 }
 
-func unitOf(u fair.Unit, given []engine.Unit, columns columns) Unit {
-	quotas := quotasOf(u.Windows)
-	for _, g := range given {
-		if g.Name == u.Name {
-			quotas = g.Quotas
+func (p *painter) unit(u engine.Unit) Unit {
+	log, windows := p.log(u.Name), windowsOf(u.Quotas, p.guard)
+	return Unit{
+		Name: u.Name, Quotas: each(u.Quotas, quotatext.Format), Available: p.available(log, windows),
+		Queued: log.within(p.Now, farAhead), Windows: p.windows(log, windows), Used: p.columns.used(log, windows),
+	}
+}
+
+// available is how much a caller could take at once.
+func (p *painter) available(u *UnitLog, windows []window) *int64 {
+	n := int64(0)
+	if len(windows) == 0 {
+		return nil
+	} else if p.waits == 0 {
+		n = u.free(windows, p.Now)
+	}
+	return &n
+}
+
+func (p *painter) windows(u *UnitLog, windows []window) []Window {
+	return each(windows, func(w window) Window {
+		return Window{w.permits, milliseconds(w.per), u.within(p.Now.Add(-w.per), p.Now)}
+	})
+}
+
+// notes are what is unusual, in plain words.
+func (s *State) notes() []string {
+	notes := []string{}
+	if ago := s.Now.Sub(s.Begun); s.Voided && ago < time.Minute {
+		notes = append(notes, fmt.Sprintf("requeued %v ago: whoever waits asks again, in order", ago.Round(time.Second)))
+	}
+	granted := int64(0)
+	for _, u := range s.Units {
+		granted += u.Total
+		if what := u.Name; u.Missing {
+			if what == "" {
+				what = "calls"
+			}
+			notes = append(notes, "Redis has lost the log of "+what)
 		}
 	}
-	return Unit{
-		Name: u.Name, Quotas: each(quotas, quotatext.Format), Most: tightest(quotas),
-		Available: u.Available, Queued: u.Backlog, Next: milliseconds(u.Next),
-		Windows: each(u.Windows, windowOf), Used: columns.used(u.Windows, u.Granted),
+	if !s.Begun.IsZero() && granted == 0 && len(s.Flows) == 0 && len(notes) == 0 {
+		notes = append(notes, "nothing was granted since the queue began: is the name spelt right?")
 	}
+	return notes
 }
 
-// atOnce is what the AtOnce of a [Queue] says of its quotas.
-func atOnce(quotas []engine.Quota) int64 {
-	least := tightest(quotas)
-	if slices.ContainsFunc(quotas, func(q engine.Quota) bool { return int64(q.Permits) > least }) {
-		return least
-	}
-	return 0
-}
-
-// tightest is how much all quotas let go at one moment.
-func tightest(quotas []engine.Quota) int64 {
-	least := int64(math.MaxInt64)
-	for _, q := range quotas {
-		least = min(least, int64(cmp.Or(q.Burst, q.Permits)))
-	}
-	return least
-}
-
-func quotasOf(windows []fair.Window) []engine.Quota {
-	return each(windows, func(w fair.Window) engine.Quota { return engine.Quota{Permits: w.Permits, Per: w.Per} })
-}
-
-func inWords(windows []fair.Window) string { return quotatext.FormatAll(quotasOf(windows)) }
-
-func windowOf(w fair.Window) Window { return Window{w.Permits, milliseconds(w.Per), w.Held} }
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // each makes something of every element. It never returns nil, which JSON shows.
 func each[A, B any](all []A, of func(A) B) []B {
@@ -196,28 +192,4 @@ func each[A, B any](all []A, of func(A) B) []B {
 		made[i] = of(a)
 	}
 	return made
-}
-
-// Held is how much of the fullest window is used.
-func (u *Unit) Held() (held int64) {
-	fullest := -1.0
-	for _, w := range u.Windows {
-		if part := float64(w.Held) / float64(w.Permits); part > fullest {
-			held, fullest = w.Held, part
-		}
-	}
-	return held
-}
-
-func ceilingOf(f fair.Ceiling) Ceiling {
-	c := Ceiling{Flow: f.Flow, Next: milliseconds(f.Next), Paused: milliseconds(f.Paused)}
-	if len(f.Windows) > 0 {
-		c.Used = f.Windows[0].Held
-	}
-	quotas := quotasOf(f.Windows)
-	if c.Stored = f.Quota.Permits > 0; c.Stored {
-		quotas = []engine.Quota{f.Quota}
-	}
-	c.Quotas = each(quotas, quotatext.Format)
-	return c
 }

@@ -13,6 +13,14 @@ func (s *Server) pause(_ http.ResponseWriter, r *request) (any, error) {
 	return s.steer(r, func(q *queue) error { return q.Pause(r.Context(), d) })
 }
 
+func (s *Server) resume(_ http.ResponseWriter, r *request) (any, error) {
+	return s.steer(r, func(q *queue) error { return Resume(r.Context(), q.Queue) })
+}
+
+func (s *Server) requeue(_ http.ResponseWriter, r *request) (any, error) {
+	return s.steer(r, func(q *queue) error { return Requeue(r.Context(), q.Queue) })
+}
+
 func (s *Server) reset(_ http.ResponseWriter, r *request) (any, error) {
 	return s.steer(r, func(q *queue) error { return q.Reset(r.Context()) })
 }

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 )
 
@@ -39,7 +40,7 @@ func (s *Server) waitOn(conn net.Conn, header http.Header, a asked, timeout time
 	}()
 	object, err := s.wait(ctx, a, timeout)
 	status, text := s.told(ctx, header, object, err)
-	s.count(status)
+	s.answers.WithLabelValues(strconv.Itoa(status)).Inc()
 	if status == statusGone {
 		return
 	}

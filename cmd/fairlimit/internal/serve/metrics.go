@@ -1,38 +1,42 @@
 package serve
 
 import (
-	"bytes"
 	"context"
-	"fmt"
-	"maps"
 	"net/http"
-	"slices"
-	"strings"
+	"strconv"
 	"sync"
 	"time"
 
-	"github.com/fairlimit/fairlimit/fair"
-	"github.com/fairlimit/fairlimit/internal/promtext"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 )
 
 // statusGone stands for a client that closed its connection while it waited.
 const statusGone = 499
 
-// count counts an answer.
-func (s *Server) count(status int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.answered[status]++
+// makeMetrics makes those of the server itself.
+func (s *Server) makeMetrics() {
+	s.answers = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fairlimit_serve_answers_total", Help: "Answers by status; 499: the client closed its connection.",
+	}, []string{"status"})
+	s.registry.MustRegister(s.answers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fairlimit_serve_waiting", Help: "Requests for turns that have no answer yet.",
+	}, func() float64 { return float64(s.waiting.Load()) }))
 }
 
 // counted is a response whose status is counted.
 type counted struct {
 	http.ResponseWriter
 	server *Server
+	told   bool
 }
 
 func (c *counted) WriteHeader(status int) {
-	c.server.count(status)
+	c.told = true
+	c.server.answers.WithLabelValues(strconv.Itoa(status)).Inc()
 	if status == statusGone {
 		panic(http.ErrAbortHandler) // which closes the connection and logs nothing
 	}
@@ -40,33 +44,22 @@ func (c *counted) WriteHeader(status int) {
 	c.ResponseWriter.WriteHeader(status)
 }
 
+func (c *counted) Write(text []byte) (int, error) {
+	if !c.told {
+		c.WriteHeader(http.StatusOK)
+	}
+	return c.ResponseWriter.Write(text)
+}
+
 // Unwrap is for [http.ResponseController].
 func (c *counted) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func (s *Server) metrics(w http.ResponseWriter, r *request) (any, error) {
-	queues, err := s.scraped.get(time.Second, func() (string, error) {
-		var all []*promtext.Metrics
-		for _, q := range s.queues.all() {
-			all = append(all, q.metrics)
-		}
-		var text strings.Builder
-		err := promtext.Write(context.WithoutCancel(r.Context()), &text, all)
-		return text.String(), err
+	gather := prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) {
+		return s.scraped.get(time.Second, s.registry.Gather)
 	})
-	if err != nil {
-		return nil, err
-	}
-	text := bytes.NewBufferString(queues)
-	text.WriteString("# HELP fairlimit_serve_answers_total Answers by status; 499: the client closed its connection.\n" +
-		"# TYPE fairlimit_serve_answers_total counter\n")
-	s.mu.Lock()
-	for _, status := range slices.Sorted(maps.Keys(s.answered)) {
-		fmt.Fprintf(text, "fairlimit_serve_answers_total{status=\"%d\"} %d\n", status, s.answered[status])
-	}
-	s.mu.Unlock()
-	fmt.Fprintf(text, "# HELP fairlimit_serve_waiting Requests for turns that have no answer yet.\n"+
-		"# TYPE fairlimit_serve_waiting gauge\nfairlimit_serve_waiting %d\n", s.waiting.Load())
-	return nil, send(w, http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", text.Bytes())
+	promhttp.HandlerFor(gather, promhttp.HandlerOpts{ErrorLog: s.Log}).ServeHTTP(w, r.Request)
+	return nil, nil
 }
 
 // recent is what was read a moment ago, however many ask for it.
@@ -88,7 +81,7 @@ func (r *recent[T]) get(age time.Duration, read func() (T, error)) (T, error) {
 }
 
 func (s *Server) healthz(_ http.ResponseWriter, r *request) (any, error) {
-	_, err := s.health.get(time.Second, func() (fair.State, error) {
+	_, err := s.health.get(time.Second, func() (*picture.State, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), time.Second)
 		defer cancel()
 		return s.inspect(ctx, "fairlimit-serve")

@@ -36,8 +36,7 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	require.Regexp(t, `^2/1m, 100/1h · 6 queued · next free in \d min · paused: no · 0 wait in this server$`,
 		text(".head"))
 	require.Equal(t, "tax", text("h2"))
-	require.Regexp(t, `^a\w{5}31?`, text(".flows tr:nth-child(2)"), "the letter, the hash and the weight of the flow")
-	require.Contains(t, text(".flows"), "Who waits is not in Redis, only their flows")
+	require.Regexp(t, `^\w+3\d+$`, text(".flows tr:nth-child(2)"), "the id, the weight, and what is ahead")
 	require.Contains(t, text(".bars"), "2 of 100 calls used in 1.0 h, 6 ahead")
 	require.Contains(t, b.eval(`document.querySelector('section[aria-label=other] .bars').textContent`),
 		"200 of 500 tokens used in 1.0 h")
@@ -52,7 +51,6 @@ func TestThePageDrawsTheLine(t *testing.T) {
 	require.Contains(t, text("div:last-child"), "2 turns, mean wait ")
 	require.Contains(t, text("div:last-child"), "1 refused (409), 0 too many (429), 0 failed (503)")
 	require.GreaterOrEqual(t, b.eval(tax+`.querySelectorAll('.line circle.turn').length`), 3.0)
-	require.Equal(t, "a", text(".line text.flow"))
 	require.Equal(t, 1.0, b.eval(tax+`.querySelectorAll('.line .now').length`))
 	const at = tax + `.querySelector('.moves').getAttribute('transform')`
 	b.until(at + ` && (window.first ??= ` + at + `) !== ` + at)

@@ -11,11 +11,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/redis/go-redis/v9"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
-	"github.com/fairlimit/fairlimit/internal/promtext"
+	"github.com/fairlimit/fairlimit/promlimit"
 )
 
 const (
@@ -27,8 +27,8 @@ const (
 // queues are those that callers have asked for: one limiter for each name, so
 // that all callers of the name share its questions.
 type queues struct {
-	rdb  redis.UniversalClient
-	opts []fairlimit.Option
+	Config
+	registry *prometheus.Registry
 
 	unknown chan struct{} // those that are asked for: they must not use up the connections to Redis
 
@@ -42,7 +42,7 @@ type queue struct {
 	*fairlimit.Queue
 	name    string
 	given   Quotas // that the server was given, if any
-	metrics *promtext.Metrics
+	metrics *promlimit.Metrics
 	waiting atomic.Int64 // requests for turns that have no answer yet
 	history history
 	event   recent[string]
@@ -69,13 +69,10 @@ func (q *queues) open(name string, given Quotas) (*queue, error) {
 	if err := checkText("the name", name); err != nil {
 		return nil, err
 	}
-	made := &queue{name: name, given: given, metrics: promtext.New(name)}
-	opts := append(slices.Clip(q.opts), fairlimit.WithTrace(made.metrics.Trace()))
+	made := &queue{name: name, given: given, metrics: promlimit.New(name)}
 	var err error
-	made.Queue, err = given.Queue(q.rdb, name, append(opts, fairlimit.WithStoredQuota())...)
-	if len(given.Calls) > 0 && errors.Is(err, fairlimit.ErrUnsupported) { // no quota can be stored for such a name
-		made.Queue, err = given.Queue(q.rdb, name, opts...)
-	}
+	made.Queue, err = given.Queue(q.Redis, name, q.Guard, fairlimit.WithPrefix(q.Prefix),
+		fairlimit.WithTrace(made.metrics.Trace()), fairlimit.WithStoredQuota())
 	if err == nil {
 		made.metrics.Watch(made.Queue)
 	}
@@ -124,8 +121,14 @@ func (q *queues) keep(made *queue) (*queue, error) {
 		return nil, fmt.Errorf("%w: %d queues", errTooMany, q.stored)
 	}
 	q.stored++
-	q.known[made.name] = made
+	q.add(made)
 	return made, nil
+}
+
+// add, under mu, makes a queue known.
+func (q *queues) add(made *queue) {
+	q.known[made.name] = made
+	q.registry.MustRegister(made.metrics)
 }
 
 // drop forgets a queue whose stored quota is gone.
@@ -134,6 +137,7 @@ func (q *queues) drop(gone *queue) {
 	defer q.mu.Unlock()
 	if len(gone.given.Calls) == 0 && q.known[gone.name] == gone {
 		delete(q.known, gone.name)
+		q.registry.Unregister(gone.metrics)
 		q.stored--
 	}
 }
@@ -155,6 +159,9 @@ func (q *queues) all() []*queue {
 func (s *Server) pictureOf(ctx context.Context, q *queue) (picture.Queue, error) {
 	return q.picture.get(50*time.Millisecond, func() (picture.Queue, error) {
 		state, err := s.inspect(context.WithoutCancel(ctx), q.name)
-		return picture.Of(q.name, state, q.given.Calls, q.given.Units), err
+		if err != nil {
+			return picture.Queue{}, err
+		}
+		return picture.Of(q.name, state, q.given.Calls, q.given.Units, s.Guard)
 	})
 }

@@ -45,6 +45,8 @@ var routes = []route{
 	{"GET", "/v1/queues/{name}", "", plain, (*Server).status},
 	{"GET", "/v1/queues/{name}/events", "", plain, (*Server).events},
 	{"POST", "/v1/queues/{name}/pause", "for", adminOnly, (*Server).pause},
+	{"POST", "/v1/queues/{name}/resume", "", adminOnly, (*Server).resume},
+	{"POST", "/v1/queues/{name}/requeue", "", adminOnly, (*Server).requeue},
 	{"POST", "/v1/queues/{name}/reset", "", adminOnly, (*Server).reset},
 	{"POST", "/v1/queues/{name}/quota", "quotas", adminOnly, (*Server).setQuotas},
 	{"DELETE", "/v1/queues/{name}/quota", "", adminOnly, (*Server).forgetQuotas},

@@ -11,14 +11,15 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
+	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 )
 
 const (
@@ -43,11 +44,11 @@ const (
 type Config struct {
 	Redis  redis.UniversalClient
 	Prefix string
-	Quotas map[string]Quotas  // by name; other names need a stored quota
-	Guard  []fairlimit.Option // WithGuard, WithPauseWithin
+	Quotas map[string]Quotas // by name; other names need a stored quota
+	Guard  time.Duration     // that of WithGuard, or picture.DefaultGuard
 
 	MostWaiting int    // connections that may wait at once
-	Admin       bool   // pause, reset and quota are allowed
+	Admin       bool   // what steers a queue is allowed
 	Token       string // empty: none is wanted
 	Host        string // by which callers of another machine may ask, beside the machine's own
 	Log         *log.Logger
@@ -65,15 +66,15 @@ type Server struct {
 	turns    turns
 	owing    unsettled
 	commands InFlight
-	health   recent[fair.State]
-	scraped  recent[string]
+	health   recent[*picture.State]
+	scraped  recent[[]*dto.MetricFamily]
 	waiting  atomic.Int64
 	watchers atomic.Int64
 	open     atomic.Int64 // connections, without those that wait apart
 	quiet    atomic.Int64 // until when failures of Redis are not logged, as UnixNano
 
-	mu       sync.Mutex
-	answered map[int]int64 // how often, by status
+	registry *prometheus.Registry
+	answers  *prometheus.CounterVec // by status
 
 	base  context.Context // ends when the server does
 	apart atomic.Int64    // those that wait apart
@@ -82,13 +83,13 @@ type Server struct {
 // New makes a server. It asks Redis once: without an answer there is nothing to
 // serve.
 func New(ctx context.Context, cfg Config) (*Server, error) {
-	s := &Server{Config: cfg, answered: map[int]int64{}}
+	s := &Server{Config: cfg, registry: prometheus.NewRegistry()}
+	s.makeMetrics()
 	s.turns.held, s.owing.byName = map[string]*fairlimit.Reservation{}, map[string]*list.Element{}
 	s.crowd, s.slow = cmp.Or(s.crowd, crowd), cmp.Or(s.slow, slowTimeout)
 	s.connections = cmp.Or(s.connections, spareConnections)
-	opts := append(cfg.Guard, fairlimit.WithPrefix(cfg.Prefix))
 	s.queues = &queues{
-		rdb: cfg.Redis, opts: opts, known: map[string]*queue{}, unknown: make(chan struct{}, mostUnknown),
+		Config: cfg, registry: s.registry, known: map[string]*queue{}, unknown: make(chan struct{}, mostUnknown),
 	}
 	cfg.Redis.AddHook(&s.commands)
 	for name, quotas := range cfg.Quotas {
@@ -96,16 +97,16 @@ func New(ctx context.Context, cfg Config) (*Server, error) {
 		if err != nil {
 			return nil, err
 		}
-		s.queues.known[name] = made
+		s.queues.add(made)
 	}
 	_, err := s.inspect(ctx, "fairlimit-serve")
 	return s, err
 }
 
-func (s *Server) inspect(ctx context.Context, name string) (fair.State, error) {
+func (s *Server) inspect(ctx context.Context, name string) (*picture.State, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	return fair.Inspect(ctx, s.Redis, name, fair.WithPrefix(s.Prefix))
+	return picture.Inspect(ctx, s.Redis, name, s.Prefix)
 }
 
 // errEnding is why requests end when the server does.

@@ -55,7 +55,6 @@ func started(t testing.TB, network string, change ...func(*Config)) *served {
 	s := &served{t: t, rdb: redistest.Standalone(t), log: new(bytes.Buffer)}
 	cfg := Config{
 		Redis: s.rdb, Prefix: redistest.Name(t) + ":", MostWaiting: 1000, Log: log.New(s.log, "", 0),
-		Guard:  []fairlimit.Option{fairlimit.WithGuard(0)},
 		Quotas: map[string]Quotas{"tax": quotas("1/1h"), "fast": quotas("1000000/1s")},
 	}
 	for _, f := range change {
@@ -229,6 +228,7 @@ func answered(t *testing.T, how func(*Config)) {
 		}
 	}
 	require.Zero(t, s.waiting.Load())
+	require.Zero(t, s.queues.peek("fast").history.last(time.Now())[0].Failed, "a wrong request is no failure")
 	require.InDelta(t, time.Hour.Milliseconds(), s.do("POST", tax+"?timeout=1m").json["wait_ms"], 60_000)
 	require.Empty(t, s.log)
 }
@@ -372,8 +372,8 @@ func TestUnitsAreStored(t *testing.T) {
 	require.Equal(t, 200, s.do("POST", "/v1/queues/new/quota?quotas=5/1h%3B+tokens+50/1h").status)
 	require.Equal(t, 200, s.do("POST", "/v1/queues/new/turn?tokens=50").status)
 	unit := s.do("GET", "/v1/queues/new").json["units"].([]any)[0].(map[string]any)
-	require.Equal(t, []any{"tokens", []any{"50/1h"}, 50.0, 0.0, 0.0},
-		[]any{unit["unit"], unit["quotas"], unit["most"], unit["available"], unit["queued"]})
+	require.Equal(t, []any{"tokens", []any{"50/1h"}, 0.0, 0.0},
+		[]any{unit["unit"], unit["quotas"], unit["available"], unit["queued"]})
 }
 
 func TestWhoNeverSettlesHarmsNobody(t *testing.T) {

@@ -133,12 +133,15 @@ func (s *Server) wait(ctx context.Context, a asked, timeout time.Duration) (any,
 		s.owe(a, name, turn, 0)
 	}
 	s.leave(a)
+	if err != nil {
+		err = s.noTurn(a.queue, err)
+	}
 	waited := time.Since(began)
 	if err == nil || !gone(ctx) {
 		a.queue.history.add(waited, err)
 	}
 	if err != nil {
-		return nil, s.noTurn(a.queue, err)
+		return nil, err
 	}
 	return map[string]any{"turn": name, "waited_ms": waited.Milliseconds()}, nil
 }
