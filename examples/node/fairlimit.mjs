@@ -9,7 +9,10 @@
 // stands.
 //
 // To leave, abort the signal: the turn goes back, as it does if the program
-// ends. At is where the server listens: fetch knows no unix sockets.
+// ends. At is where the server listens, else $FAIRLIMIT_URL says it; fetch knows
+// no unix sockets.
+
+const defaultAt = process.env.FAIRLIMIT_URL || 'http://127.0.0.1:7070';
 
 // Refused: the turn would come in waitMs, which is too late. Nothing was consumed.
 export class Refused extends Error {
@@ -20,7 +23,7 @@ export class Refused extends Error {
 }
 
 // turn waits for a turn. Query is permits, timeout, flow and weight, or a unit.
-export async function turn(name, { at = 'http://127.0.0.1:7070', token, signal, ...query } = {}) {
+export async function turn(name, { at = defaultAt, token, signal, ...query } = {}) {
 	const post = async (path, query, signal) => {
 		const headers = token ? { Authorization: `Bearer ${token}` } : {};
 		const answer = await fetch(`${at}/v1/${path}?${new URLSearchParams(query)}`, { method: 'POST', headers, signal });

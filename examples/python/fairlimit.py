@@ -6,12 +6,13 @@
 If the program ends while it waits, or an exception does, the turn goes back.
 What used does not name counts as it was asked for. If the settling fails,
 that is a warning: what the block did stands. At is where the server
-listens: http://host:port, or unix:///path.
+listens, http://host:port or unix:///path; else $FAIRLIMIT_URL says it.
 """
 
 import contextlib
 import http.client
 import json
+import os
 import socket
 import urllib.parse
 import warnings
@@ -34,8 +35,9 @@ class Turn:
 
 
 @contextlib.contextmanager
-def turn(name, at="http://127.0.0.1:7070", token=None, **query):
+def turn(name, at=None, token=None, **query):
     """Wait for a turn. Query is permits, timeout ("30s"), flow and weight, or a unit."""
+    at = at or os.environ.get("FAIRLIMIT_URL") or "http://127.0.0.1:7070"
     told = _post("/v1/queues/" + urllib.parse.quote(name, safe="") + "/turn", at, token, query)
     t = Turn(told["waited_ms"])
     try:

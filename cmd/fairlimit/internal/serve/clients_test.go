@@ -57,9 +57,12 @@ func (c *client) program(t *testing.T, at, token, code string) *exec.Cmd {
 	if err != nil {
 		t.Skipf("this test needs %s", c.runtime)
 	}
-	address := "at='" + at + "', token='" + token + "'"
+	address := "token='" + token + "'"
+	if at != "" {
+		address += ", at='" + at + "'"
+	}
 	if c.runtime == "node" {
-		address = "{ at: '" + at + "', token: '" + token + "' }"
+		address = "{ " + strings.ReplaceAll(address, "=", ": ") + " }"
 	}
 	code = strings.NewReplacer("AT", address, "NAME", "a/b ü").Replace(c.imports + code)
 	cmd := exec.Command(path, append(c.args, code)...)
@@ -79,7 +82,8 @@ func TestClientsInOtherLanguages(t *testing.T) {
 			require.NoError(t, err)
 			require.Regexp(t, `(?i)^went \d+\nrefused true\n$`, string(out))
 
-			require.NoError(t, c.program(t, s.url, "s3cret", c.settles).Run())
+			t.Setenv("FAIRLIMIT_URL", s.url)
+			require.NoError(t, c.program(t, "", "s3cret", c.settles).Run())
 			require.Equal(t, 1300, s.tokens().Available)
 
 			fails, warned := c.program(t, s.url, "s3cret", c.fails), new(strings.Builder)
