@@ -70,8 +70,7 @@ func statusOf(err error) int {
 		return own.status
 	case is(errTooMany):
 		return http.StatusTooManyRequests
-	case is(errNoRoute, errNoQueue, errNoTurn, errNoReservation, errTooLate,
-		fairlimit.ErrReservationOver):
+	case is(errNoRoute, errNoQueue, errNoTurn, fairlimit.ErrReservationOver):
 		return http.StatusNotFound
 	case is(fairlimit.ErrTurnAhead):
 		return http.StatusConflict

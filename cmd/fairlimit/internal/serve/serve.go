@@ -18,7 +18,6 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 )
 
@@ -64,7 +63,6 @@ type Server struct {
 	Config
 	queues   *queues
 	turns    turns
-	owing    unsettled
 	commands InFlight
 	health   recent[*picture.State]
 	scraped  recent[[]*dto.MetricFamily]
@@ -85,7 +83,7 @@ type Server struct {
 func New(ctx context.Context, cfg Config) (*Server, error) {
 	s := &Server{Config: cfg, registry: prometheus.NewRegistry()}
 	s.makeMetrics()
-	s.turns.held, s.owing.byName = map[string]*fairlimit.Reservation{}, map[string]*list.Element{}
+	s.turns.byName = map[string]*list.Element{}
 	s.crowd, s.slow = cmp.Or(s.crowd, crowd), cmp.Or(s.slow, slowTimeout)
 	s.connections = cmp.Or(s.connections, spareConnections)
 	s.queues = &queues{

@@ -233,25 +233,6 @@ func answered(t *testing.T, how func(*Config)) {
 	require.Empty(t, s.log)
 }
 
-func TestAReservationIsForgottenWhenItsRoomIsWanted(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q, err := fairlimit.NewQueue(rdb, "tax", fairlimit.PerSecond(1))
-		require.NoError(t, err)
-		r, err := q.ReserveN(t.Context(), 1)
-		require.NoError(t, err)
-		turns := turns{held: map[string]*fairlimit.Reservation{}}
-		turns.keep("old", r)
-		for range mostTurns - 1 {
-			require.NoError(t, turns.enter(rand.Text()))
-		}
-		require.ErrorIs(t, turns.enter("more"), errTooMany)
-		time.Sleep(remembered + time.Millisecond)
-		require.NoError(t, turns.enter("more"))
-		_, err = turns.take("old")
-		require.ErrorIs(t, err, errNoReservation)
-	})
-}
-
 func TestAnAdministratorSteers(t *testing.T) {
 	s := started(t, "unix", func(c *Config) { c.Admin = true })
 	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/pause?for=1h").status)
@@ -329,11 +310,10 @@ func TestAReservationIsGivenBackByItsNameOrSettledOnceItHasCome(t *testing.T) {
 	require.Zero(t, s.queued("llm"))
 	require.Equal(t, 404, s.do("DELETE", turn).status)
 	require.Equal(t, 404, s.do("POST", turn+"/settle?tokens=0").status)
+	require.Equal(t, map[string]any{"given_back": false}, s.do("DELETE", came).json)
 	require.Equal(t, 200, s.do("POST", came+"/settle?tokens=0&permits=0").status)
 	require.Equal(t, 2000, s.tokens().Available)
-	require.Empty(t, s.owing.byName)
-	require.Equal(t, map[string]any{"given_back": false}, s.do("DELETE", came).json)
-	require.Empty(t, s.turns.held)
+	require.Empty(t, s.turns.byName)
 }
 
 func TestAReservationThatRedisDidNotTakeBackCanBeGivenBackAgain(t *testing.T) {
@@ -380,17 +360,15 @@ func TestWhoNeverSettlesHarmsNobody(t *testing.T) {
 	s := started(t, "unix", llm)
 	first := fmt.Sprint(s.do("POST", "/v1/queues/llm/turn?tokens=1").json["turn"])
 	for range mostTurns {
-		s.owing.keep(rand.Text(), nil, 0)
+		s.turns.keep(&held{name: rand.Text()}, 0)
 	}
-	require.Len(t, s.owing.byName, mostTurns)
-	require.Equal(t, mostTurns, s.owing.byAge.Len())
+	require.Len(t, s.turns.byName, mostTurns)
+	require.Equal(t, mostTurns, s.turns.byAge.Len())
 	require.Equal(t, 404, s.do("POST", "/v1/turns/"+first+"/settle?tokens=0").status, "it is the oldest")
 	last := fmt.Sprint(s.do("POST", "/v1/queues/llm/turn?tokens=1").json["turn"])
 	require.Equal(t, 200, s.do("POST", "/v1/turns/"+last+"/settle?tokens=0").status)
 
-	s.owing.byAge.Back().Value.(*owing).until = time.Now().Add(-time.Second)
-	old := s.owing.byAge.Back().Value.(*owing).name
-	late := s.do("POST", "/v1/turns/"+old+"/settle?tokens=0")
-	require.Equal(t, 404, late.status)
-	require.Contains(t, late.json["error"], "its slot was more than 15m0s ago")
+	late := fmt.Sprint(s.do("POST", "/v1/queues/llm/turn?tokens=1").json["turn"])
+	s.turns.byAge.Back().Value.(*held).until = time.Now().Add(-time.Second)
+	require.Equal(t, 404, s.do("POST", "/v1/turns/"+late+"/settle?tokens=0").status)
 }

@@ -129,8 +129,8 @@ func (s *Server) wait(ctx context.Context, a asked, timeout time.Duration) (any,
 	}
 	began, name := time.Now(), rand.Text()
 	turn, err := a.limiter.Take(soon, a.amounts)
-	if err == nil {
-		s.owe(a, name, turn, 0)
+	if err == nil && len(a.amounts) > 1 {
+		s.turns.keep(&held{name: name, settle: turn.Settle}, 0)
 	}
 	s.leave(a)
 	if err != nil {
@@ -144,13 +144,6 @@ func (s *Server) wait(ctx context.Context, a asked, timeout time.Duration) (any,
 		return nil, err
 	}
 	return map[string]any{"turn": name, "waited_ms": waited.Milliseconds()}, nil
-}
-
-// owe remembers a turn that named a unit, so that it can be settled.
-func (s *Server) owe(a asked, name string, turn settler, delay time.Duration) {
-	if len(a.amounts) > 1 {
-		s.owing.keep(name, turn, delay)
-	}
 }
 
 // noTurn forgets a queue without a quota.
@@ -171,44 +164,41 @@ func (s *Server) reserve(w http.ResponseWriter, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	name := rand.Text()
-	if err = s.turns.enter(name); err != nil {
-		s.leave(a)
-		return nil, err
-	}
 	reservation, err := a.limiter.ReserveAmounts(r.Context(), a.amounts)
 	s.leave(a)
 	if err != nil {
-		_, _ = s.turns.take(name)
 		return nil, s.noTurn(a.queue, err)
 	}
 	delay := reservation.Delay()
-	s.turns.keep(name, reservation)
-	s.owe(a, name, reservation, delay)
-	s.answer(r.Context(), w, map[string]any{"turn": name, "in_ms": float64(delay.Microseconds()) / 1e3}, nil)
+	h := &held{name: rand.Text(), reservation: reservation}
+	if len(a.amounts) > 1 {
+		h.settle = reservation.Settle
+	}
+	s.turns.keep(h, delay)
+	s.answer(r.Context(), w, map[string]any{"turn": h.name, "in_ms": float64(delay.Microseconds()) / 1e3}, nil)
 	err = http.NewResponseController(w).Flush()
 	if err != nil || r.Context().Err() != nil { // nobody knows of it
-		if _, err := s.turns.take(name); err == nil {
-			_ = reservation.Cancel(context.WithoutCancel(r.Context()))
-		}
+		s.turns.forget(h.name)
+		_ = reservation.Cancel(context.WithoutCancel(r.Context()))
 	}
 	return nil, nil
 }
 
 func (s *Server) giveBack(_ http.ResponseWriter, r *request) (any, error) {
-	name := r.PathValue("turn")
-	reservation, err := s.turns.take(name)
-	if err != nil {
+	h, err := s.turns.find(r.PathValue("turn"))
+	switch {
+	case err != nil:
 		return nil, err
+	case h.reservation == nil:
+		return nil, errNoTurn
+	case h.reservation.Delay() <= 0:
+		return map[string]any{"given_back": false}, nil
 	}
-	ahead := reservation.Delay() > 0
-	if ahead {
-		err = reservation.Cancel(context.WithoutCancel(r.Context()))
+	err = h.reservation.Cancel(context.WithoutCancel(r.Context()))
+	if err == nil || errors.Is(err, fairlimit.ErrOutcomeUnknown) {
+		s.turns.forget(h.name)
 	}
-	if err != nil && !errors.Is(err, fairlimit.ErrOutcomeUnknown) {
-		s.turns.keep(name, reservation) // it is still held
-	}
-	return map[string]any{"given_back": ahead}, err
+	return map[string]any{"given_back": true}, err
 }
 
 // settle says what a turn used.
@@ -220,5 +210,17 @@ func (s *Server) settle(_ http.ResponseWriter, r *request) (any, error) {
 	if len(used) == 0 {
 		return nil, misused("want what was used of a unit, such as tokens=873")
 	}
-	return done, s.owing.settle(context.WithoutCancel(r.Context()), r.PathValue("turn"), used)
+	h, err := s.turns.find(r.PathValue("turn"))
+	if err == nil && h.settle == nil {
+		err = errNoTurn
+	}
+	if err != nil {
+		return nil, err
+	}
+	err = h.settle(context.WithoutCancel(r.Context()), used)
+	over := errors.Is(err, fairlimit.ErrOutcomeUnknown) || errors.Is(err, fairlimit.ErrReservationOver)
+	if err == nil || over {
+		s.turns.forget(h.name)
+	}
+	return done, err
 }
