@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/spf13/cobra"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/naming"
@@ -23,20 +22,7 @@ type trial struct {
 	try  func(ctx context.Context) error
 }
 
-func check(c *connection) *cobra.Command {
-	return &cobra.Command{
-		Use: "check", Short: "Find out what a Redis lacks for limiters", Args: noWords,
-		Long: `Check is for a service that may not be all of Redis. It says which Redis it
-asks, and under which name of its own, which it deletes at the end if DEL is
-allowed. There it runs each command and each script that a limiter needs. Each
-line says ok, MISSING, or what goes without it. Below what is missing is the
-answer of the server, and the setting to change. If no limiter would work, the
-exit status is 1.`,
-		RunE: c.runs(func(cmd *cobra.Command, _ []string) error { return c.check(cmd.Context()) }),
-	}
-}
-
-func (c *connection) check(ctx context.Context) error {
+func (c *connection) check(ctx context.Context, _ []string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	name := "fairlimit-check-" + rand.Text()

@@ -8,8 +8,6 @@ import (
 	"os/signal"
 	"syscall"
 
-	"github.com/spf13/cobra"
-
 	"github.com/fairlimit/fairlimit"
 )
 
@@ -35,13 +33,6 @@ type usageError string
 func (e usageError) Error() string { return string(e) }
 
 func misused(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
-
-func noWords(cmd *cobra.Command, words []string) error {
-	if len(words) > 0 {
-		return misused("%s: %s is one word too many", cmd.Name(), printable(words[0]))
-	}
-	return nil
-}
 
 // failure is an error with an exit status of its own.
 type failure struct {

@@ -16,62 +16,34 @@ import (
 
 func look(c *connection) *cobra.Command {
 	var watch, asJSON bool
-	cmd := &cobra.Command{
-		Use: "look NAME", Short: "Show the state of a queue", Args: named(), ValidArgsFunction: c.complete,
-		Long: `Look shows the state of a queue:
-
-  backlog    how many permits are granted ahead, and when the last comes
-  next slot  how long one more permit would wait
-  available  how many permits a caller could take at once
-  paused     how much longer the queue is paused
-  flows      who shares the queue
-  quotas     those that are stored
-  units      the same of each further unit
-  notes      what is unusual
-
-What is available follows from the stored quotas, with the guard of a limiter
-without WithGuard. Redis knows of no others. A queue that is not in Redis is
-idle. So a misspelt name looks idle, too.
-
-With -watch, look shows the state every second, until SIGINT: on a terminal in
-place, elsewhere as a line. It goes on if Redis cannot be reached. On a terminal
-there is a picture as well, of what was granted and what comes, around now,
-which is the bar. Used is how much of its scarcest quota the window that ends
-there holds:
-
-  line  ──────●─●─●●●●──|●●●●●●●●●●●●○○○○○○ +38
-  used  ▁▁▁▁▁▁▂▂▃▃▅▆▇▇▇▇|█████████████▇▇▆▅▄ calls
-
-With -json each line is the object that serve answers with for the queue.`,
-		RunE: c.runs(func(cmd *cobra.Command, words []string) error {
-			drawn := "" // what the next view takes the place of
-			show := func() error {
-				q, err := c.look(cmd.Context(), words[0])
-				before := strings.Count(drawn, "\n")
-				switch drawn = ""; {
-				case !isReadable(q):
-					return err
-				case asJSON:
-					return cmp.Or(json.NewEncoder(os.Stdout).Encode(q), err)
-				case watch && !onTerminal():
-					fmt.Println(logLine(q, time.Now()))
-					return err
-				case before > 0:
-					fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
-				}
-				drawn = table(q)
-				if watch && !q.Idle {
-					drawn += q.Text()
-				}
-				fmt.Print(drawn)
+	cmd := c.command("look NAME", "Show the state of a queue", func(ctx context.Context, words []string) error {
+		drawn := "" // what the next view takes the place of
+		show := func() error {
+			q, err := c.look(ctx, words[0])
+			before := strings.Count(drawn, "\n")
+			switch drawn = ""; {
+			case !isReadable(q):
 				return err
-			}
-			if err := show(); err != nil || !watch {
+			case asJSON:
+				return cmp.Or(json.NewEncoder(os.Stdout).Encode(q), err)
+			case watch && !onTerminal():
+				fmt.Println(logLine(q, time.Now()))
 				return err
+			case before > 0:
+				fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
 			}
-			return everySecond(cmd.Context(), show)
-		}),
-	}
+			drawn = table(q)
+			if watch && !q.Idle {
+				drawn += q.Text()
+			}
+			fmt.Print(drawn)
+			return err
+		}
+		if err := show(); err != nil || !watch {
+			return err
+		}
+		return everySecond(ctx, show)
+	})
 	cmd.Flags().BoolVar(&watch, "watch", false, "show it every second, until interrupted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
 	return cmd

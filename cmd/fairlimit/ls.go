@@ -22,35 +22,24 @@ import (
 )
 
 func ls(c *connection) *cobra.Command {
-	var names bool
-	cmd := &cobra.Command{
-		Use: "ls", Short: "List the queues", Args: noWords,
-		Long: `Each line shows a name, how many permits are granted ahead, how long one more
-would wait, how much longer the queue is paused, and what a caller could take
-at once: calls, and each further unit. These figures are as those of look.
-
-A queue that nobody has used for its longest Per is gone, except for stored
-quotas. Ls goes through all keys of the Redis, a thousand at a time, and then
-asks for the state of each queue. Without any it says so on standard error,
-with -names nothing.`,
-		RunE: c.runs(func(cmd *cobra.Command, _ []string) error {
-			found, err := c.names(cmd.Context())
-			switch {
-			case err != nil:
-				return err
-			case names:
-				for _, name := range found {
-					fmt.Println(printable(name))
-				}
-			case len(found) == 0: // standard output is for lines of the list
-				tell(fmt.Errorf("no queues under the prefix %s", printable(c.prefix)))
-			default:
-				return c.list(cmd.Context(), found)
+	var onlyNames bool
+	cmd := c.command("ls", "List the queues", func(ctx context.Context, _ []string) error {
+		found, err := c.names(ctx)
+		switch {
+		case err != nil:
+			return err
+		case onlyNames:
+			for _, name := range found {
+				fmt.Println(printable(name))
 			}
-			return nil
-		}),
-	}
-	cmd.Flags().BoolVar(&names, "names", false, "print only the names")
+		case len(found) == 0: // standard output is for lines of the list
+			tell(fmt.Errorf("no queues under the prefix %s", printable(c.prefix)))
+		default:
+			return c.list(ctx, found)
+		}
+		return nil
+	})
+	cmd.Flags().BoolVar(&onlyNames, "names", false, "print only the names")
 	return cmd
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"os"
@@ -51,7 +52,7 @@ func tell(err error) {
 // commands are all that there are, below the one that has no name.
 func commands(c *connection) *cobra.Command {
 	root := &cobra.Command{
-		Use: "fairlimit COMMAND", Long: about, Version: version(), SilenceErrors: true, SilenceUsage: true,
+		Use: "fairlimit COMMAND", Version: version(), SilenceErrors: true, SilenceUsage: true,
 		Args: func(_ *cobra.Command, words []string) error {
 			if len(words) > 0 {
 				return misused("no command %s", printable(words[0]))
@@ -64,8 +65,9 @@ func commands(c *connection) *cobra.Command {
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetHelpTemplate(help)
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return misused("%.300s", err) })
-	root.AddCommand(ls(c), look(c), pause(c), resume(c), requeue(c), reset(c), quota(c), serveHTTP(c), wait(c), check(c),
-		&cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs, Run: func(*cobra.Command, []string) {
+	root.AddCommand(ls(c), look(c), pause(c), resume(c), requeue(c), reset(c), quota(c), serveHTTP(c), wait(c),
+		c.command("check", "Find out what a Redis lacks for limiters", c.check),
+		&cobra.Command{Use: "version", Short: "Print the version", Args: count, Run: func(*cobra.Command, []string) {
 			fmt.Println(version())
 		}})
 	root.InitDefaultCompletionCmd()
@@ -85,6 +87,11 @@ func commands(c *connection) *cobra.Command {
 			return explained.Help()
 		},
 	})
+	for _, cmd := range append(root.Commands(), root) {
+		if text := explained(cmd.Name()); text != "" {
+			cmd.Long = text
+		}
+	}
 	return root
 }
 
@@ -98,32 +105,15 @@ commands:
 flags:
 {{.LocalFlags.FlagUsagesWrapped 80}}{{if .HasAvailableInheritedFlags}}{{.InheritedFlags.FlagUsagesWrapped 80}}{{end}}`
 
-const about = `Fairlimit looks at the queues that programs share through package fairlimit,
-steers them, and runs commands when their turn comes.
+//go:embed manual.txt
+var manual string
 
-A duration is written as in Go, 500ms, 30s or 1h30m, or with sec, min, hour or
-day. A quota is permits and a duration, with or without a burst: 20/1s, 10/min,
-or 100/2m burst 10. A flag begins with one dash or with two.
-
-Where Redis is says -redis, else $FAIRLIMIT_REDIS, else it is localhost:6379:
-
-  host:port                                    one server
-  redis://user@host:port/0                     one server, a database
-  rediss://host:port                           over TLS
-  unix:///run/redis.sock                       over a socket
-  redis+sentinel://host:26379,host/MASTER/0    the master, by Sentinel
-  host:port,host:port                          a Cluster
-  redis+cluster://user@host:port               a Cluster, one node is enough
-
-rediss+sentinel:// and rediss+cluster:// are over TLS. A query such as
-?read_timeout=1s sets options of go-redis; its ParseURL lists them. With
-?skip_verify=true no certificate is checked. Put a password into
-$FAIRLIMIT_REDIS_PASSWORD or $REDISCLI_AUTH, since everybody on a machine sees
-arguments, and that of the Sentinels into $FAIRLIMIT_SENTINEL_PASSWORD. If
-programs use WithPrefix, give the same prefix to -prefix.
-
-Exit status: 0 done; 1 failed; 2 the command line cannot be understood; 3 Redis
-was not reached, or did not answer.`
+// explained is what the manual says of a command.
+func explained(name string) string {
+	_, text, _ := strings.Cut(manual, "== "+name+"\n\n")
+	text, _, _ = strings.Cut(text, "\n== ")
+	return text
+}
 
 func version() string {
 	name := ""
@@ -158,18 +148,36 @@ func twoDashes(root *cobra.Command, args []string) []string {
 	return made
 }
 
-// named checks that a name comes first, and that there are so many words.
-func named(more ...string) cobra.PositionalArgs {
-	wanted := append([]string{"NAME"}, more...)
-	return func(cmd *cobra.Command, words []string) error {
-		switch {
-		case len(words) < len(wanted):
-			return misused("%s: %s is missing", cmd.Name(), wanted[len(words)])
-		case words[0] == "":
-			return misused("%s: the name is empty", cmd.Name())
-		case len(words) > len(wanted):
-			return misused("%s: %s is one word too many", cmd.Name(), printable(words[len(wanted)]))
+// command is one that asks Redis. Its use says which words it takes.
+func (c *connection) command(use, short string, do func(ctx context.Context, words []string) error) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Args: count, RunE: func(cmd *cobra.Command, words []string) error {
+		if err := c.connect(); err != nil {
+			return err
 		}
-		return nil
+		return do(cmd.Context(), words)
+	}}
+	if strings.Contains(use, " NAME") {
+		cmd.ValidArgsFunction = c.complete
 	}
+	return cmd
+}
+
+// count checks how many words there are.
+func count(cmd *cobra.Command, words []string) error {
+	use, _, runs := strings.Cut(cmd.Use, " [flags] -- ")
+	names, given := strings.Fields(use)[1:], words
+	if at := cmd.ArgsLenAtDash(); runs && at >= 0 {
+		given = words[:at]
+	}
+	switch {
+	case len(given) < len(names) && !strings.HasPrefix(names[len(given)], "["):
+		return misused("%s: %s is missing", cmd.Name(), names[len(given)])
+	case runs && len(given) == len(words):
+		return misused("%s: -- and a command are missing", cmd.Name())
+	case len(given) > len(names) && !strings.HasSuffix(use, "...]"):
+		return misused("%s: %s is one word too many", cmd.Name(), printable(given[len(names)]))
+	case len(given) > 0 && given[0] == "":
+		return misused("%s: the name is empty", cmd.Name())
+	}
+	return nil
 }

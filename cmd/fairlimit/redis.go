@@ -51,16 +51,6 @@ func (c *connection) define(flags *pflag.FlagSet) {
 	flags.StringVar(&c.prefix, "prefix", defaultPrefix, "prefix `P` of the keys")
 }
 
-// runs connects, and then does what a command does.
-func (c *connection) runs(do func(cmd *cobra.Command, words []string) error) func(*cobra.Command, []string) error {
-	return func(cmd *cobra.Command, words []string) error {
-		if err := c.connect(); err != nil {
-			return err
-		}
-		return do(cmd, words)
-	}
-}
-
 // complete offers the names of queues for the first word.
 func (c *connection) complete(
 	cmd *cobra.Command, words []string, _ string,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,44 +25,7 @@ type serving struct {
 
 func serveHTTP(c *connection) *cobra.Command {
 	s := serving{config: serve.Config{Guard: picture.DefaultGuard}}
-	cmd := &cobra.Command{
-		Use: "serve [NAME=QUOTAS...]", Short: "Let callers in any language wait, over HTTP",
-		Long: `Serve lets callers in any language wait, over HTTP, and shows the queues in a
-browser. docs/SERVE.md has the requests and the answers.
-
-  fairlimit serve tax-office=1/1s 'openai=60/1m; tokens 20000/1m'
-  curl -X POST 'localhost:7070/v1/queues/tax-office/turn?timeout=30s'
-
-Each word is a name and its quotas. If quotas are stored for the name, these
-hold instead. Any other name can be used once a quota is stored for it.
-
-With -token-file callers have to send the token as Authorization: Bearer. With
--admin they may pause, resume, requeue and reset, and set quotas.
-
-SIGINT, SIGTERM or SIGHUP ends it: callers that wait are told 503, and their
-turns are given back, within 5 s. Reservations stand. To end so is no error.`,
-		RunE: c.runs(func(cmd *cobra.Command, words []string) error {
-			if err := s.read(c, words); err != nil {
-				return err
-			}
-			ctx, stop := untilSignal(cmd.Context())
-			defer stop()
-			server, err := serve.New(ctx, s.config)
-			if err != nil {
-				return err
-			}
-			l, err := s.bind()
-			if err != nil {
-				return err
-			}
-			scheme := "http"
-			if l.Addr().Network() == "unix" {
-				scheme = "unix"
-			}
-			fmt.Printf("serving %s://%s\n", scheme, l.Addr())
-			return server.Serve(ctx, l)
-		}),
-	}
+	cmd := c.command("serve [NAME=QUOTAS...]", "Let callers in any language wait, over HTTP", s.serve(c))
 	flags := cmd.Flags()
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "`address`: host:port, or unix:///path")
 	flags.BoolVar(&s.public, "public", false, "listen on an address that other machines reach, too")
@@ -70,6 +34,30 @@ turns are given back, within 5 s. Reservations stand. To end so is no error.`,
 	flags.StringVar(&s.tokenFile, "token-file", "", "want the token that this `file` holds")
 	defineGuard(flags, &s.config.Guard)
 	return cmd
+}
+
+func (s *serving) serve(c *connection) func(ctx context.Context, words []string) error {
+	return func(ctx context.Context, words []string) error {
+		if err := s.read(c, words); err != nil {
+			return err
+		}
+		ctx, stop := untilSignal(ctx)
+		defer stop()
+		server, err := serve.New(ctx, s.config)
+		if err != nil {
+			return err
+		}
+		l, err := s.bind()
+		if err != nil {
+			return err
+		}
+		scheme := "http"
+		if l.Addr().Network() == "unix" {
+			scheme = "unix"
+		}
+		fmt.Printf("serving %s://%s\n", scheme, l.Addr())
+		return server.Serve(ctx, l)
+	}
 }
 
 // read makes a configuration of the words and the flags.

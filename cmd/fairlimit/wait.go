@@ -41,44 +41,8 @@ type waiting struct {
 
 func wait(c *connection) *cobra.Command {
 	w := waiting{amounts: fairlimit.Amounts{}, guard: picture.DefaultGuard}
-	cmd := &cobra.Command{
-		Use: "wait NAME [flags] -- COMMAND [ARG...]", Short: "Run a command when its turn comes",
-		ValidArgsFunction: c.complete,
-		Long: `Wait is for shell scripts and cron on a Unix. It waits for its turn among all
-callers of the queue, and then becomes the command:
-
-  fairlimit wait tax-office -quota 1/1s -timeout 5m -- curl ...
-
-Flag -quota may be given several times, and may name several quotas; all of
-them hold. Without it the stored quota holds, and without any wait fails. If
-the command calls the upstream twice, give -n 2. If it uses tokens as well,
-give -amounts tokens=1200. If the turn would come later than -timeout allows,
-wait ends at once. The guard is that of the package: half of it has to cover how
-long the command takes to reach the upstream.
-
-A signal that ends the wait gives the turn back. Nothing is given back once the
-command runs, or if it cannot be run. Its exit status is that of wait, else
-
-  123  Redis was not reached, or did not answer
-  124  the turn would come too late
-  125  wait failed, or its flags are wrong
-  126  the command cannot be run
-  127  the command was not found
-  128+n  signal n ended the wait`,
-		Args: func(cmd *cobra.Command, words []string) error {
-			at := cmd.ArgsLenAtDash()
-			if err := named()(cmd, words[:max(0, min(at, len(words)))]); at >= 0 && err != nil {
-				return err
-			}
-			if at < 0 || at == len(words) {
-				return misused("wait: -- and a command are missing")
-			}
-			return nil
-		},
-		RunE: c.runs(func(cmd *cobra.Command, words []string) error {
-			return w.run(cmd.Context(), c, words[0], words[1:])
-		}),
-	}
+	cmd := c.command("wait NAME [flags] -- COMMAND [ARG...]", "Run a command when its turn comes",
+		func(ctx context.Context, words []string) error { return w.run(ctx, c, words[0], words[1:]) })
 	flags := cmd.Flags()
 	flags.Func("quota", "`Q`, such as \"60/1m; tokens 9999/1m\"; else the stored", w.quotas.Add)
 	defineGuard(flags, &w.guard)
