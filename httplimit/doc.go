@@ -33,8 +33,15 @@
 //
 // A [Transport] never sends a request again. Put the layer that retries above
 // it, so that each attempt waits for a turn of its own. Each hop of a redirect
-// waits as well. In one case [http.Transport] sends a request again by itself:
-// an idle connection turned out to be closed. That attempt does not wait.
+// waits as well.
+//
+// An [http.Transport] does send a request again by itself: a GET if the server
+// closes an old connection without an answer, and up to seven times an HTTP/2
+// stream that the server refuses. Each sending after the first waits for a turn of
+// its own. If it gets none, the request is not sent again, and the error is the
+// limiter's. A Base of your own has to call the hooks GotConn and WroteHeaderField
+// of package httptrace for this. What it repeats without them, and what a proxy
+// on the way repeats, takes no turn.
 //
 // # Deadlines
 //

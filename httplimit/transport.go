@@ -77,6 +77,7 @@ type Transport struct {
 	// The caller does not wait for Redis: the settlements of 50 ms go there
 	// together. A program that ends at once may leave its last turns as they were
 	// reserved. Without Amounts a request takes one call, and Used tells the rest.
+	// If Base sent the request repeatedly, only the last turn is settled.
 	Used func(*http.Response, []byte) (fairlimit.Amounts, bool)
 
 	// After says how long the upstream wants to be left alone, counted from
@@ -107,8 +108,8 @@ const statusOverloaded = 529
 
 var _ http.RoundTripper = (*Transport)(nil)
 
-// RoundTrip waits for the request's turn and sends it, once. If the response
-// refuses, the limiter is paused before RoundTrip returns. That takes at most
+// RoundTrip waits for the request's turn and sends it. If Base sends it again by
+// itself, it waits for a turn again. If the response refuses, the limiter is paused before RoundTrip returns. That takes at most
 // 100 ms. If Redis is slower, it records the pause later.
 //
 // RoundTrip returns an error of the limiter as it is, so that [errors.As] finds
@@ -122,7 +123,10 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		return nil, err
 	}
-	resp, err := t.base().RoundTrip(req)
+	resp, err := t.send(req, func() (err error) {
+		turn, err = t.wait(req)
+		return err
+	})
 	if err == nil && resp != nil {
 		t.heed(req.Context(), resp, time.Now())
 		if turn != nil && t.Used != nil {

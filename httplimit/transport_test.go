@@ -100,13 +100,17 @@ func TestTheRequestIsHandedOnAsItIs(t *testing.T) {
 	transport := &httplimit.Transport{
 		Limiter: limiter(t, fairlimit.PerHour(5)),
 		Base: sender(func(sent *http.Request) (*http.Response, error) {
-			assert.Same(t, req, sent)
+			assert.Same(t, body, sent.Body)
+			assert.Equal(t, req.URL, sent.URL)
+			assert.Equal(t, headers, sent.Header)
+			want.Request = sent
 			return want, nil
 		}),
 	}
 	resp, err := transport.RoundTrip(req)
 	require.NoError(t, err)
 	assert.Same(t, want, resp)
+	assert.Same(t, req, resp.Request)
 	assert.Equal(t, before, *req)
 	assert.Equal(t, headers, req.Header)
 	assert.Zero(t, body.closed.Load(), "that is for those who send it")
