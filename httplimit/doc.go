@@ -31,9 +31,9 @@
 //
 // # What it does not do
 //
-// A [Transport] never sends a request again. Put the layer that retries above
-// it, so that each attempt waits for a turn of its own. Each hop of a redirect
-// waits as well.
+// A [Transport] never retries: a 429 is returned as it is. Put the layer that
+// retries above it, so that each attempt waits for a turn of its own, and for the
+// end of the pause. Each hop of a redirect waits as well.
 //
 // An [http.Transport] does send a request again by itself: a GET if the server
 // closes an old connection without an answer, and up to seven times an HTTP/2
