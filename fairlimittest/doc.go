@@ -37,9 +37,9 @@
 //
 // To move Redis's clock, use [Server.SetTime]. It frees the permits that would
 // be free at that time. It wakes nobody, because callers sleep on the clock of
-// the test. FastForward of miniredis frees no permits: it shortens the TTL of
-// keys, but the queue's clock is Redis's TIME. In a bubble you need neither:
-// time.Sleep moves both clocks.
+// the test. FastForward of miniredis is no help: it shortens the TTL of keys, but
+// the queue's clock is Redis's TIME. In a bubble you need neither: time.Sleep
+// moves both clocks.
 //
 // # Several processes
 //

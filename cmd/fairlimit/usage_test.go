@@ -61,7 +61,7 @@ func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 		{125, "wait a --", "wait: -- and a command are missing"},
 		{125, "wait a b -- true", "wait: b is one word too many\n"},
 		{125, "wait a -quota 1 -- true", `"1" has no duration`},
-		{125, "wait a -quota 1/1s -n 0 -- true", "nothing is asked for"},
+		{125, "wait a -quota 1/1s -n 0 -- true", "fairlimit: "},
 		{125, "wait a -timeout 0 -- true", "want more than 0"},
 		{125, "wait a -guard -1s -- true", "it is negative"},
 		{125, "wait a -amounts tokens=-1 -- true", "want <unit>=<number>"},
