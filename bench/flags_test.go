@@ -1,22 +1,15 @@
 package main
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
-	"github.com/fairlimit/fairlimit/bench/internal/speed"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // planned is what the flags ask for, a line for each scenario.
@@ -60,43 +53,4 @@ func TestOneNameMayStandForSeveral(t *testing.T) {
 	_, picked, _ := strings.Cut(all[0], ":")
 	require.Len(t, strings.Fields(picked), len(engines.All))
 	require.Contains(t, all[len(all)-1], ": fair fair+flows redis_rate", "window counts no tokens")
-}
-
-func TestDefaultsOfSpeed(t *testing.T) {
-	fast, _, err := parseSpeed([]string{"-quick"}, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, 3, fast.Rounds)
-	full, _, err := parseSpeed(nil, io.Discard)
-	require.NoError(t, err)
-	require.Equal(t, 7, full.Rounds)
-}
-
-func TestCtrlCShowsTheSpeedsThatWereMeasured(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartServer(t)
-	path := filepath.Join(t.TempDir(), "speed.json")
-	bounded, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	p := bench(bounded, t, "speed", "-quick", "-redis", server.Addr(), "-rows", "call", "-json", path)
-	require.NoError(t, p.Start())
-	require.Eventually(t, func() bool {
-		text, err := os.ReadFile(path)
-		return err == nil && len(text) > 0
-	}, 50*time.Second, 10*time.Millisecond, "nothing was measured")
-
-	require.NoError(t, p.Process.Signal(os.Interrupt))
-	require.Zero(t, p.status(t, p.Wait()), p.stderr.String())
-	require.Contains(t, p.stdout.String(), "Wait, 1 caller")
-	require.NotContains(t, p.stdout.String(), "settled")
-	require.NotContains(t, p.stderr.String(), "not measured")
-	file, err := os.Open(path)
-	require.NoError(t, err)
-	defer file.Close()
-	var f speed.Figure
-	require.NoError(t, json.NewDecoder(file).Decode(&f))
-	require.Equal(t, "call", f.Row)
-
-	left, err := server.Client().Keys(t.Context(), "*").Result()
-	require.NoError(t, err)
-	require.Empty(t, left)
 }

@@ -28,8 +28,7 @@ const (
 )
 
 func main() {
-	switch os.Getenv(run.Role) {
-	case run.ClientRole:
+	if os.Getenv(run.Role) == run.Client {
 		run.ClientMain()
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -81,9 +80,7 @@ func own(l scenario.Load) string {
 	add(l.Clients > 0, "-clients %d", l.Clients)
 	add(l.Callers > 0, "-callers %d", l.Callers)
 	add(l.Quota.Permits > 0, "-quota %q", l.Quota)
-	add(l.Output > 0, "%d tokens of output", l.Output)
 	add(l.Guard > 0, "-guard %v", l.Guard)
-	add(l.Ceiling.Permits > 0, "a ceiling of %v for each client", l.Ceiling)
 	add(l.Duration > 0, "-duration %v", l.Duration)
 	if len(ways) == 0 {
 		return ""

@@ -6,12 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestTheProgramThatIsNamedIsTheOneThatIsNeeded(t *testing.T) {
-	t.Setenv("FAIRLIMIT_REDIS_SERVER", "nothing-of-that-name")
-	_, err := Start(t.Context())
-	require.ErrorIs(t, err, ErrNoServer)
-}
-
 func TestAServerIsCalledWhatItIs(t *testing.T) {
 	for name, info := range map[string]map[string]string{
 		"redis 6.2.14": {"redis_version": "6.2.14"},

@@ -92,12 +92,6 @@ func TestJain(t *testing.T) {
 	require.InDelta(t, 1, jain(per(1, 0, 1, 0)), 1e-9)
 }
 
-func TestMaxOverMin(t *testing.T) {
-	require.InDelta(t, 2, *maxOverMin([]Share{{2, 1, 10}, {1, 1, 10}, {1, 1, 7}}), 1e-9)
-	require.Nil(t, maxOverMin([]Share{{1, 9, 10}, {1, 9, 0}}))
-	require.Nil(t, maxOverMin(nil))
-}
-
 func TestLongestStarved(t *testing.T) {
 	starved := func(clients int, calls ...Call) time.Duration {
 		return longestStarved(Log{Callers: make([]int, clients), Calls: calls})
@@ -177,25 +171,6 @@ func TestFiguresOfAKnownLog(t *testing.T) {
 	require.InDelta(t, 2, *f.ShareMaxOverMin, 1e-9)
 	require.InDelta(t, 2000, float64(f.LongestStarvedMS), 1e-9)
 	require.Equal(t, []Share{{Callers: 1, Grants: 2, Permits: 2}, {Callers: 1, Grants: 1, Permits: 1}}, f.Shares)
-}
-
-func TestPermitsAreWhatIsSharedAndUsed(t *testing.T) {
-	rule := Rule{Limits: Limits{Permits: 4, Per: time.Second}}
-	var calls []Call
-	for i := range 10 {
-		c := grant(i%2, 0, i*1000)
-		// The second client asks for three at a time, and its turn is three
-		// quarters of a quota.
-		c.Permits = 1 + 2*(i%2)
-		calls = append(calls, c)
-	}
-	f := Of(Log{End: 10 * time.Second, Callers: []int{1, 1}, Calls: calls}, rule)
-	require.Equal(t, 10, f.Grants)
-	require.Equal(t, 20, f.Permits)
-	require.Equal(t, 3, f.MaxInWindow)
-	require.InDelta(t, 3, *f.ShareMaxOverMin, 1e-9)
-	require.InDelta(t, 0.8, f.Jain, 1e-9)
-	require.InDelta(t, 0.5, float64(f.Utilization), 0.01)
 }
 
 func TestWhatOneClientGetsOfAll(t *testing.T) {

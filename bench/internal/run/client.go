@@ -21,27 +21,13 @@ import (
 // patience is how long connecting may take.
 const patience = 10 * time.Second
 
-// ClientRole is that of the processes that call.
-const ClientRole = "client"
-
-// ClientMain is the life of a client process. It does not return.
-func ClientMain() {
-	Answer(func(ctx context.Context, job Job, begin func() time.Duration) (any, error) {
-		c, visitors, err := connect(job)
-		if err != nil {
-			return nil, err
-		}
-		defer c.rdb.Close()
-		return c.work(ctx, visitors, begin()), nil
-	})
-}
-
 // crew is the callers of one client and what they share.
 type crew struct {
 	Job
 	scenario scenario.Scenario
 	limiter  engines.Acquirer
 	rdb      *redis.Client
+	visitors []Visitor    // one for each caller
 	sent     atomic.Int64 // commands, for servers that do not count them
 
 	mu     sync.Mutex
@@ -49,29 +35,29 @@ type crew struct {
 	missed []time.Duration
 }
 
-// connect makes the crew of a client process, and a visitor for each caller.
-func connect(job Job) (c *crew, visitors []Visitor, err error) {
+// connect makes the crew of a client process.
+func connect(job Job) (c *crew, err error) {
 	engine, known := engines.Named(job.Engine)
 	behaviour, too := scenario.Named(job.Scenario)
 	if !known || !too {
-		return nil, nil, fmt.Errorf("no scenario %q, or no engine %q", job.Scenario, job.Engine)
+		return nil, fmt.Errorf("no scenario %q, or no engine %q", job.Scenario, job.Engine)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c = &crew{Job: job, scenario: behaviour}
 	if c.rdb, err = backend.Connect(ctx, job.Redis); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	c.rdb.AddHook(way{c})
 	given := engine.Given(job.Load)
 	given.Flow = fmt.Sprintf("client %d", job.Client)
 	c.limiter, err = engine.Open(engines.Setup{Load: given, Redis: c.rdb, Name: job.Name, Missed: c.miss})
-	for len(visitors) < job.Callers && err == nil {
+	for len(c.visitors) < job.Callers && err == nil {
 		var visitor Visitor
 		visitor, err = NewVisitor(ctx, job.Upstream)
-		visitors = append(visitors, visitor)
+		c.visitors = append(c.visitors, visitor)
 	}
-	return c, visitors, err
+	return c, err
 }
 
 func (c *crew) miss() {
@@ -103,14 +89,14 @@ func (w way) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 
 // work lets all callers go at the given moment, and returns when the last one is
 // home.
-func (c *crew) work(ctx context.Context, visitors []Visitor, at time.Duration) Account {
+func (c *crew) work(ctx context.Context, at time.Duration) Account {
 	bystander := Watch(measure.Now, c.Load.Clients, nil)
 	var callers sync.WaitGroup
 	for number, caller := range c.callers(ctx) {
-		caller.visit = visitors[number]
+		caller.visit = c.visitors[number]
 		callers.Go(func() {
 			if measure.Sleep(ctx, at-measure.Now()) == nil {
-				caller.begin()
+				c.scenario.Behave(ctx, caller.me)
 			}
 		})
 	}
@@ -147,9 +133,6 @@ type caller struct {
 
 	seq int
 }
-
-// begin lets it behave as the scenario says, until the run ends.
-func (c *caller) begin() { c.scenario.Behave(c.run, c.me) }
 
 // afterFailure is how long a caller pauses when the limiter could not be asked,
 // so that an outage is not a busy loop.

@@ -21,14 +21,14 @@ func TestMain(m *testing.M) {
 	switch os.Getenv(Role) {
 	case "":
 		os.Exit(m.Run())
-	case ClientRole:
+	case Client:
 		ClientMain()
 	case "dies at once":
 		fmt.Fprintln(os.Stderr, "cannot find my feet")
 		os.Exit(3)
 	case "dies at work":
 		orders.Scan()
-		fmt.Println(`{"Result":null}`)
+		fmt.Println(`{}`)
 		orders.Scan()
 		os.Exit(4)
 	case "cannot":
@@ -82,7 +82,7 @@ func launched(t *testing.T, permits int) (*Fleet, *measure.Ledger) {
 	ledger := measure.NewLedger(measure.Limits{Permits: permits, Per: quota.Per}, measure.Now)
 	server := Serve(ledger)
 	t.Cleanup(server.Close)
-	f, err := Launch(t.Context(), ClientRole, []Job{{
+	f, err := Launch(t.Context(), Client, []Job{{
 		Scenario: "steady", Engine: "fair", Redis: redis.Addr(), Upstream: server.URL, Name: t.Name(),
 		Client: 2, Callers: 3, Load: scenario.Load{Quota: quota, Clients: 3, Callers: 3},
 	}})

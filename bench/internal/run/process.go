@@ -20,15 +20,18 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
 )
 
-// Role, in the environment, makes this program one of its own processes.
+// Role, in the environment, makes this program one of its own client processes.
 const Role = "FAIRLIMIT_BENCH_ROLE"
 
-// Grace is how long a process has to put things in order once it is to end.
-const Grace = 10 * time.Second
+// Client is that role.
+const Client = "client"
 
-// process is one of this program's own, in some role. Both sides talk in JSON:
-// it gets a job, and tells what came of it. It is to end when its standard input
-// does, so it does not outlive the program, whatever ends that.
+// grace is how long a process has to put things in order once it is to end.
+const grace = 10 * time.Second
+
+// process is a client process. Both sides talk in JSON: it gets a job, says that
+// it is ready, is told when to begin, and tells what came of it. It is to end when
+// its standard input does, so it does not outlive the program, whatever ends that.
 type process struct {
 	*exec.Cmd
 	orders io.WriteCloser
@@ -38,7 +41,7 @@ type process struct {
 }
 
 // begin starts this program in a role, and gives it its job.
-func begin(role string, job any) (*process, error) {
+func begin(role string, job Job) (*process, error) {
 	path, err := os.Executable()
 	if err != nil {
 		return nil, fmt.Errorf("this program does not find itself: %w", err)
@@ -59,25 +62,18 @@ func begin(role string, job any) (*process, error) {
 	return p, nil
 }
 
-// answer is what a process tells.
-type answer struct {
-	Error  string
-	Result json.RawMessage
-}
-
-// hear decodes what the process tells next. If it ends without a word, the error
-// has its exit status and the first line of its standard error.
-func (p *process) hear(result any) error {
-	var got answer
-	if failed := p.news.Decode(&got); failed != nil {
+// hear is what the process tells next. If it ends without a word, the error has
+// its exit status and the first line of its standard error.
+func (p *process) hear(told *Account) error {
+	if failed := p.news.Decode(told); failed != nil {
 		status := cmp.Or(p.ended(), failed)
 		first, _, _ := strings.Cut(p.stderr.String(), "\n")
 		return errors.New(strings.TrimSpace(fmt.Sprint(status, " ", first)))
 	}
-	if got.Error != "" {
-		return errors.New(got.Error)
+	if told.Error != "" {
+		return errors.New(told.Error)
 	}
-	return json.Unmarshal(got.Result, result)
+	return nil
 }
 
 // signal sends a signal by its name. Where there are none, the error says so.
@@ -89,59 +85,33 @@ func (p *process) signal(name string) error {
 	return nil
 }
 
-// Ask has a process of a role do a job, and decodes its result. When ctx ends,
-// the process is told to end; what it has until then is its result.
-func Ask(ctx context.Context, role string, job, result any) error {
-	p, err := begin(role, job)
-	if err != nil {
-		return err
-	}
-	defer context.AfterFunc(ctx, func() { _ = p.orders.Close() })()
-	defer p.ended()
-	defer p.orders.Close()
-	return p.hear(result)
-}
-
-// Answer is the life of a process that does a job: it does not return. Once it
-// is ready, the job may ask when to begin, if its parent says so.
-func Answer[J any](do func(ctx context.Context, job J, begin func() time.Duration) (any, error)) {
+// ClientMain is the life of a client process. It does not return.
+func ClientMain() {
 	signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
 	ctx, cancel := context.WithCancel(context.Background())
 	orders, news := json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)
-	tell := func(result any, err error) {
-		var told answer
-		if err == nil {
-			told.Result, err = json.Marshal(result)
-		}
-		if err != nil {
-			told.Error = err.Error()
-		}
-		if failed := news.Encode(told); err != nil || failed != nil {
-			os.Exit(1)
-		}
+	var job Job
+	err := orders.Decode(&job)
+	var c *crew
+	if err == nil {
+		c, err = connect(job)
 	}
-	var job J
-	if err := orders.Decode(&job); err != nil {
-		tell(nil, err)
+	if err != nil {
+		_ = news.Encode(Account{Error: err.Error()})
+		os.Exit(1)
 	}
-	starts := make(chan time.Duration, 1)
+	_ = news.Encode(Account{}) // it is ready
+	var at time.Duration
+	if orders.Decode(&at) != nil {
+		cancel()
+	}
 	go func() {
-		var at time.Duration
-		for orders.Decode(&at) == nil {
-			starts <- at
-		}
-		cancel() // the parent is gone, or wants no more
-		time.Sleep(Grace)
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone, or wants no more
+		cancel()
+		time.Sleep(grace)
 		os.Exit(1)
 	}()
-	tell(do(ctx, job, func() (at time.Duration) {
-		tell(nil, nil)
-		select {
-		case at = <-starts:
-		case <-ctx.Done():
-		}
-		return at
-	}))
+	_ = news.Encode(c.work(ctx, at))
 	os.Exit(0)
 }
 
@@ -162,6 +132,7 @@ type Job struct {
 
 // Account is what a client has to tell.
 type Account struct {
+	Error      string `json:",omitempty"` // why it cannot begin
 	Calls      []measure.Call
 	RedisCalls int             // commands sent
 	Missed     []time.Duration // when a caller woke too late for its turn
@@ -194,7 +165,7 @@ func Launch(ctx context.Context, role string, jobs []Job) (*Fleet, error) {
 	}
 	defer context.AfterFunc(ctx, f.Close)()
 	for i, c := range f.clients {
-		if err := c.hear(new(any)); err != nil {
+		if err := c.hear(&Account{}); err != nil {
 			f.Close()
 			return nil, cmp.Or(context.Cause(ctx), fmt.Errorf("client %d: %w", jobs[i].Client, err))
 		}
@@ -226,7 +197,7 @@ func (f *Fleet) Stop() (_ []Account, err error) {
 		}
 		_ = c.orders.Close()
 	}
-	defer time.AfterFunc(Grace, f.Close).Stop()
+	defer time.AfterFunc(grace, f.Close).Stop()
 	f.away.Wait()
 	for len(f.died) > 0 {
 		err = errors.Join(err, <-f.died)

@@ -66,7 +66,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	server := Serve(ledger)
 	defer server.Close()
 	callers := t.Scenario.CallersOf(t.Load)
-	clients, err := Launch(ctx, ClientRole, t.jobs(callers, server.URL))
+	clients, err := Launch(ctx, Client, t.jobs(callers, server.URL))
 	if err != nil {
 		return nil, err
 	}

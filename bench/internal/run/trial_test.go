@@ -1,8 +1,6 @@
 package run
 
 import (
-	"context"
-	"errors"
 	"testing"
 	"time"
 
@@ -35,66 +33,6 @@ func TestTheUpstreamsAccountIsTheOneThatIsBelieved(t *testing.T) {
 	}, calls)
 }
 
-func TestCallsThatFailedAreCounted(t *testing.T) {
-	failed := measure.Call{Outcome: measure.Failed, Error: "no answer"}
-	require.NoError(t, failures([]measure.Call{{}, {}}))
-	require.EqualError(t, failures([]measure.Call{failed, {}, {Outcome: measure.Failed}}),
-		"failed calls: 2, the first with: no answer")
-}
-
-func TestOrderCountsFromTheLongestStallOn(t *testing.T) {
-	for name, c := range map[string]struct {
-		stalls   []time.Duration // one an engine
-		scenario string
-		want     time.Duration
-	}{
-		"a quiet machine": {[]time.Duration{0, 900 * time.Microsecond}, "steady", 10 * time.Millisecond},
-		"one that stalls": {
-			[]time.Duration{30200 * time.Microsecond, 4 * time.Millisecond}, "steady", 31 * time.Millisecond,
-		},
-		"one that hardly moves":    {[]time.Duration{4 * time.Second}, "steady", 100 * time.Millisecond},
-		"what is held up, on top":  {[]time.Duration{12 * time.Millisecond}, "laggy", 212 * time.Millisecond},
-		"held up, a quiet machine": {[]time.Duration{0}, "laggy", 210 * time.Millisecond},
-	} {
-		t.Run(name, func(t *testing.T) {
-			behaviour, known := scenario.Named(c.scenario)
-			require.True(t, known)
-			var results []*Result
-			for _, worst := range c.stalls {
-				results = append(results, &Result{
-					Trial: Trial{Scenario: behaviour, Load: scenario.Default}, WorstStall: worst,
-				})
-			}
-			Judge(results)
-			for _, r := range results {
-				require.Equal(t, c.want, r.Apart, "all engines are held to one rule")
-			}
-		})
-	}
-}
-
-func TestAnIncidentThatTheEndOverhauledIsNoFault(t *testing.T) {
-	ctx, end := context.WithCancel(t.Context())
-	defer end()
-	failed := errors.New("there is no such client")
-	run := Trial{Load: scenario.Load{Duration: time.Second}, Scenario: scenario.Scenario{Incidents: []scenario.Incident{
-		{What: scenario.Suspend}, {What: scenario.Resume}, {What: scenario.Kill},
-	}}}
-	happened, err := run.befall(ctx, measure.Now(), func(ctx context.Context, deed scenario.Deed) error {
-		switch deed {
-		case scenario.Resume:
-			return failed
-		case scenario.Kill:
-			end()
-		}
-		return context.Cause(ctx)
-	})
-	require.ErrorIs(t, err, failed)
-	require.NotErrorIs(t, err, context.Canceled)
-	require.Len(t, happened, 1)
-	require.EqualValues(t, scenario.Suspend, happened[0].What)
-}
-
 func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 	ledger := measure.NewLedger(measure.Limits{Permits: 1, Per: time.Hour}, measure.Now)
 	server := Serve(ledger)
@@ -111,5 +49,25 @@ func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 		a := ledger.Arrivals()[seq]
 		call.Reached, call.Arrived, call.Rejected = true, a.Arrived, rejected
 		require.Equal(t, call, a)
+	}
+}
+
+func TestOrderCountsFromTheLongestStallOnForAllEngines(t *testing.T) {
+	for _, c := range []struct {
+		scenario    string
+		stall, want time.Duration
+	}{
+		{"steady", 900 * time.Microsecond, 10 * time.Millisecond},
+		{"steady", 30200 * time.Microsecond, 31 * time.Millisecond},
+		{"steady", 4 * time.Second, 100 * time.Millisecond}, // one that hardly moves
+		{"laggy", 12 * time.Millisecond, 212 * time.Millisecond},
+	} {
+		behaviour, _ := scenario.Named(c.scenario)
+		of := Trial{Scenario: behaviour, Load: scenario.Default}
+		results := []*Result{{Trial: of, WorstStall: c.stall}, {Trial: of}}
+		Judge(results)
+		for _, r := range results {
+			require.Equal(t, c.want, r.Apart)
+		}
 	}
 }

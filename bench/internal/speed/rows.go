@@ -20,17 +20,17 @@ const (
 var rows = []row{
 	{
 		"call", "Wait, 1 caller", "µs", redisRate + "'s Allow",
-		callTime(peers(1, ample)), callTime(oneLimiter(1, waiting)), atMost(1.4),
+		of(peers(1, ample), callTime), of(oneLimiter(1, waiting), callTime), atMost(1.4),
 	},
 	{
 		"call", "Wait, 1,024 callers, one process", "a second", "PING by 64 goroutines",
-		perSecond(pings(64)), perSecond(oneLimiter(1024, waiting)), atLeast(12),
+		of(pings(64), perSecond), of(oneLimiter(1024, waiting), perSecond), atLeast(12),
 	},
 	{
 		"call", "Wait, 64 limiters of 1 caller", "a second", redisRate + " by 64 goroutines",
-		perSecond(peers(64, ample)), perSecond(limitersApart(64, quotas("1000000000/1s"), waiting)), atLeast(0.6),
+		of(peers(64, ample), perSecond), of(limitersApart(64, quotas("1000000000/1s"), waiting), perSecond), atLeast(0.6),
 	},
-	{"call", "a turn that is settled, 1 caller", "scripts", "", nil, scriptsOf(settling), Goal{}},
+	{"call", "a turn that is settled, 1 caller", "scripts", "", nil, of(settling, scripts), Goal{}},
 	{"size", "memory of 2,000 callers that wait", "MB", "", nil, memory, atMost(40)},
 	granted("one quota, never short", quotas("1000000000/1s"), atMost(3)),
 	granted("one quota, queued, 1 a ms", quotas("1/1ms"), atMost(3.5)),
@@ -41,60 +41,41 @@ var rows = []row{
 	granted("16 flows, never short", flows, atMost(4)),
 	granted("in a pause", inPause, atMost(3.5)),
 	granted("after a pause", afterPause, atMost(3.5)),
-	{"script", "refused", busy, redisRate, serverTime(1, peers(sixteen, hourly)), serverTime(1, refusals), atMost(2)},
+	{"script", "refused", busy, redisRate, of(peers(sixteen, hourly), perScript), of(refusals, perScript), atMost(2)},
 	{
 		"script", "a grant, 128 callers of one limiter", busy, redisRate,
-		serverTime(1, peers(sixteen, ample)), serverTime(128, oneLimiter(128, reserving)), atMost(0.7),
+		of(peers(sixteen, ample), perScript), of(oneLimiter(128, reserving), perCall), atMost(0.7),
 	},
 	{"size", "Redis, a queue of 20,000 turns", "KB", "", nil, bytesInRedis, atMost(60)},
 }
 
 // granted is a row about what a script costs the server that grants a turn, at
 // once or ahead. Sixteen limiters keep the server busy, so its caches are warm.
-func granted(what string, of opener, goal Goal) row {
+func granted(what string, open opener, goal Goal) row {
 	return row{
 		"script", what, busy, redisRate,
-		serverTime(1, peers(sixteen, ample)), serverTime(1, limitersApart(sixteen, of, reserving)), goal,
+		of(peers(sixteen, ample), perScript), of(limitersApart(sixteen, open, reserving), perScript), goal,
 	}
 }
 
 const sixteen = 16
 
-// serverTime is for how long the server is busy with a script, or with each of
-// the callers together that one may be for.
-func serverTime(together int, of callers) side {
+// of is a side that has callers call, and makes a figure of what was done.
+func of(all callers, figure func(done) float64) side {
 	return func(ctx context.Context, b *bed, l loop) (float64, error) {
-		d, err := b.do(ctx, of, l)
-		if together > 1 {
-			return d.Micros / d.calls, err
-		}
-		return d.Micros / d.Runs, err
+		d, err := b.do(ctx, all, l)
+		return figure(d), err
 	}
 }
 
-// scriptsOf is how many scripts the server runs for a call.
-func scriptsOf(of callers) side {
-	return func(ctx context.Context, b *bed, l loop) (float64, error) {
-		d, err := b.do(ctx, of, l)
-		return d.Runs / d.calls, err
-	}
-}
-
-// callTime is how long a call takes a single caller, in µs.
-func callTime(of callers) side {
-	return func(ctx context.Context, b *bed, l loop) (float64, error) {
-		d, err := b.do(ctx, of, l)
-		return d.seconds * 1e6 / d.calls, err
-	}
-}
-
-// perSecond is how many calls all callers get through.
-func perSecond(of callers) side {
-	return func(ctx context.Context, b *bed, l loop) (float64, error) {
-		d, err := b.do(ctx, of, l)
-		return d.calls / d.seconds, err
-	}
-}
+// These are for how long the server is busy with a script, or with a call when
+// several share one; how many scripts it runs for a call; how long a call takes a
+// single caller, in µs; and how many calls all callers get through.
+func perScript(d done) float64 { return d.Micros / d.Runs }
+func perCall(d done) float64   { return d.Micros / d.calls }
+func scripts(d done) float64   { return d.Runs / d.calls }
+func callTime(d done) float64  { return d.seconds * 1e6 / d.calls }
+func perSecond(d done) float64 { return d.calls / d.seconds }
 
 // memory is what callers take that wait for turns far ahead.
 func memory(ctx context.Context, b *bed, l loop) (mb float64, err error) {
