@@ -22,8 +22,8 @@ type State struct {
 	Tail   time.Time     // when the newest slot comes
 	TTL    time.Duration // for how long the queue lives
 	Units  []UnitLog     // calls first, whose name is empty
-	Flows  []Flow        // active flows
-	Stored string        // the stored quotas as text, empty for none
+	Flows  []ActiveFlow
+	Stored string // the stored quotas as text, empty for none
 }
 
 // UnitLog is the log of one unit.
@@ -40,11 +40,11 @@ type Cell struct {
 	Permits int
 }
 
-// Flow is a flow that uses the queue.
-type Flow struct {
-	ID     string `json:"id"`
-	Weight int    `json:"weight"`
-	Ahead  int    `json:"ahead"` // permits granted ahead
+// ActiveFlow is a flow that uses the queue.
+type ActiveFlow struct {
+	ID     string
+	Weight int
+	Ahead  int // permits granted ahead
 }
 
 // Inspect returns nil if there is neither a queue nor a stored quota.
@@ -68,7 +68,7 @@ func Inspect(ctx context.Context, rdb redis.UniversalClient, name, prefix string
 		s.Units = append(s.Units, UnitLog{Name: u.Name, Total: u.Sequence, Cells: cells(&old, u.Windows, u.Granted)})
 	}
 	for _, f := range old.Flows {
-		s.Flows = append(s.Flows, Flow{f.ID, f.Weight, f.Share})
+		s.Flows = append(s.Flows, ActiveFlow{f.ID, f.Weight, f.Share})
 	}
 	return s, nil
 }

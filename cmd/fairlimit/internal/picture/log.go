@@ -47,7 +47,7 @@ type window struct {
 }
 
 // within is how many permits have their slot after from, and no later than to.
-func (u *UnitLog) within(from, to time.Time) (n int64) {
+func within(u *UnitLog, from, to time.Time) (n int64) {
 	for _, c := range u.Cells {
 		if c.At.After(from) && !c.At.After(to) {
 			n += int64(c.Permits)
@@ -57,7 +57,7 @@ func (u *UnitLog) within(from, to time.Time) (n int64) {
 }
 
 // next is when the windows have room for one more behind all that was granted.
-func (u *UnitLog) next(windows []window) (at time.Time) {
+func next(u *UnitLog, windows []window) (at time.Time) {
 	for _, w := range windows {
 		held := int64(1)
 		for i := len(u.Cells) - 1; i >= 0; i-- {
@@ -73,10 +73,10 @@ func (u *UnitLog) next(windows []window) (at time.Time) {
 }
 
 // free is how much all windows let go now, if nothing is ahead.
-func (u *UnitLog) free(windows []window, now time.Time) int64 {
+func free(u *UnitLog, windows []window, now time.Time) int64 {
 	least := int64(math.MaxInt64)
 	for _, w := range windows {
-		least = min(least, w.permits-u.within(now.Add(-w.per), now))
+		least = min(least, w.permits-within(u, now.Add(-w.per), now))
 	}
 	return max(0, least)
 }
@@ -104,7 +104,7 @@ func (c columns) permits(u *UnitLog) []int64 {
 	all := make([]int64, Back+Ahead)
 	for i := range all {
 		from := c.start.Add(time.Duration(i) * c.step)
-		all[i] = u.within(from, from.Add(c.step))
+		all[i] = within(u, from, from.Add(c.step))
 	}
 	return all
 }
@@ -115,7 +115,7 @@ func (c columns) used(u *UnitLog, windows []window) []float64 {
 	for i := range all {
 		end := c.start.Add(time.Duration(i+1) * c.step)
 		for _, w := range windows {
-			all[i] = max(all[i], min(1, float64(u.within(end.Add(-w.per), end))/float64(w.permits)))
+			all[i] = max(all[i], min(1, float64(within(u, end.Add(-w.per), end))/float64(w.permits)))
 		}
 	}
 	return all

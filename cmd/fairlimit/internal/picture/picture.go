@@ -52,6 +52,13 @@ type Unit struct {
 	Used      []float64 `json:"used"` // as that of the line
 }
 
+// Flow is a flow that uses the queue.
+type Flow struct {
+	ID     string `json:"id"`
+	Weight int    `json:"weight"`
+	Ahead  int    `json:"ahead"` // permits granted ahead
+}
+
 // Line is what was granted, column by column.
 type Line struct {
 	Start   float64   `json:"start_ms"` // where the first column begins
@@ -81,18 +88,21 @@ func Of(name string, s *State, given []engine.Quota, units []engine.Unit, guard 
 	p := painter{State: s, guard: guard, waits: max(0, s.Paused, s.Tail.Sub(s.Now))}
 	calls := p.log("")
 	windows := windowsOf(given, guard)
-	next := max(p.waits, calls.next(windows).Sub(s.Now))
-	p.columns = columnsOf(s.Now, next)
+	after := max(p.waits, next(calls, windows).Sub(s.Now))
+	p.columns = columnsOf(s.Now, after)
 	q := Queue{
-		Name: name, At: s.Now.UnixMilli(), Idle: s.Begun.IsZero(), Queued: calls.within(s.Now, farAhead),
-		Available: p.available(calls, windows), Next: milliseconds(next), Tail: milliseconds(max(0, s.Tail.Sub(s.Now))),
+		Name: name, At: s.Now.UnixMilli(), Idle: s.Begun.IsZero(), Queued: within(calls, s.Now, farAhead),
+		Available: p.available(calls, windows), Next: milliseconds(after), Tail: milliseconds(max(0, s.Tail.Sub(s.Now))),
 		Paused: milliseconds(s.Paused), Quotas: each(given, quotatext.Format), Stored: s.Stored != "",
-		Notes: s.notes(), Windows: p.windows(calls, windows), Flows: each(s.Flows, func(f Flow) Flow { return f }),
+		Notes: notes(s), Windows: p.windows(calls, windows), Flows: []Flow{},
 		Line: Line{
 			Start: milliseconds(p.columns.start.Sub(s.Now)), Step: milliseconds(p.columns.step),
 			Permits: p.columns.permits(calls), Used: p.columns.used(calls, windows),
-			Beyond: calls.within(p.columns.start.Add((Back+Ahead)*p.columns.step), farAhead),
+			Beyond: within(calls, p.columns.start.Add((Back+Ahead)*p.columns.step), farAhead),
 		},
+	}
+	for _, f := range s.Flows {
+		q.Flows = append(q.Flows, Flow{f.ID, f.Weight, f.Ahead})
 	}
 	for _, u := range p.units(units) {
 		q.Units = append(q.Units, p.unit(u))
@@ -140,7 +150,7 @@ func (p *painter) unit(u engine.Unit) Unit {
 	log, windows := p.log(u.Name), windowsOf(u.Quotas, p.guard)
 	return Unit{
 		Name: u.Name, Quotas: each(u.Quotas, quotatext.Format), Available: p.available(log, windows),
-		Queued: log.within(p.Now, farAhead), Windows: p.windows(log, windows), Used: p.columns.used(log, windows),
+		Queued: within(log, p.Now, farAhead), Windows: p.windows(log, windows), Used: p.columns.used(log, windows),
 	}
 }
 
@@ -150,22 +160,22 @@ func (p *painter) available(u *UnitLog, windows []window) *int64 {
 	if len(windows) == 0 {
 		return nil
 	} else if p.waits == 0 {
-		n = u.free(windows, p.Now)
+		n = free(u, windows, p.Now)
 	}
 	return &n
 }
 
 func (p *painter) windows(u *UnitLog, windows []window) []Window {
 	return each(windows, func(w window) Window {
-		return Window{w.permits, milliseconds(w.per), u.within(p.Now.Add(-w.per), p.Now)}
+		return Window{w.permits, milliseconds(w.per), within(u, p.Now.Add(-w.per), p.Now)}
 	})
 }
 
 // notes are what is unusual, in plain words.
-func (s *State) notes() []string {
-	notes := []string{}
+func notes(s *State) []string {
+	all := []string{}
 	if ago := s.Now.Sub(s.Begun); s.Voided && ago < time.Minute {
-		notes = append(notes, fmt.Sprintf("requeued %v ago: whoever waits asks again, in order", ago.Round(time.Second)))
+		all = append(all, fmt.Sprintf("requeued %v ago: whoever waits asks again, in order", ago.Round(time.Second)))
 	}
 	granted := int64(0)
 	for _, u := range s.Units {
@@ -174,13 +184,13 @@ func (s *State) notes() []string {
 			if what == "" {
 				what = "calls"
 			}
-			notes = append(notes, "Redis has lost the log of "+what)
+			all = append(all, "Redis has lost the log of "+what)
 		}
 	}
-	if !s.Begun.IsZero() && granted == 0 && len(s.Flows) == 0 && len(notes) == 0 {
-		notes = append(notes, "nothing was granted since the queue began: is the name spelt right?")
+	if !s.Begun.IsZero() && granted == 0 && len(s.Flows) == 0 && len(all) == 0 {
+		all = append(all, "nothing was granted since the queue began: is the name spelt right?")
 	}
-	return notes
+	return all
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
