@@ -6,32 +6,23 @@ replace github.com/fairlimit/fairlimit => ../
 
 require (
 	github.com/aws/aws-sdk-go-v2 v1.38.0
-	github.com/aws/aws-sdk-go-v2/credentials v1.18.0
-	github.com/aws/aws-sdk-go-v2/service/route53 v1.56.0
 	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/fairlimit/fairlimit v0.0.0-00010101000000-000000000000
 	github.com/gocolly/colly/v2 v2.3.0
 	github.com/google/go-github/v74 v74.0.0
 	github.com/hibiken/asynq v0.26.0
-	github.com/mattn/go-sqlite3 v1.14.32
 	github.com/openai/openai-go/v3 v3.8.1
 	github.com/redis/go-redis/v9 v9.19.0
 	github.com/riverqueue/river v0.26.0
-	github.com/riverqueue/river/riverdriver/riversqlite v0.26.0
-	github.com/stretchr/testify v1.11.1
 	gitlab.com/gitlab-org/api/client-go v1.46.0
-	resty.dev/v3 v3.0.0-rc.4
 )
 
 require (
 	github.com/PuerkitoBio/goquery v1.11.0 // indirect
-	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
 	github.com/andybalholm/cascadia v1.3.3 // indirect
 	github.com/antchfx/htmlquery v1.3.5 // indirect
 	github.com/antchfx/xmlquery v1.5.0 // indirect
 	github.com/antchfx/xpath v1.3.5 // indirect
-	github.com/aws/aws-sdk-go-v2/internal/configsources v1.4.3 // indirect
-	github.com/aws/aws-sdk-go-v2/internal/endpoints/v2 v2.7.3 // indirect
 	github.com/aws/smithy-go v1.22.5 // indirect
 	github.com/bits-and-blooms/bitset v1.24.4 // indirect
 	github.com/cespare/xxhash/v2 v2.3.0 // indirect
@@ -56,12 +47,12 @@ require (
 	github.com/robfig/cron/v3 v3.0.1 // indirect
 	github.com/saintfish/chardet v0.0.0-20230101081208-5e3ef4b5456d // indirect
 	github.com/spf13/cast v1.10.0 // indirect
+	github.com/stretchr/testify v1.11.1 // indirect
 	github.com/temoto/robotstxt v1.1.2 // indirect
 	github.com/tidwall/gjson v1.18.0 // indirect
 	github.com/tidwall/match v1.1.1 // indirect
 	github.com/tidwall/pretty v1.2.1 // indirect
 	github.com/tidwall/sjson v1.2.5 // indirect
-	github.com/yuin/gopher-lua v1.1.1 // indirect
 	go.uber.org/atomic v1.11.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/crypto v0.44.0 // indirect

@@ -1,7 +1,7 @@
-// Package backoff shows a call that is tried again, where every try waits for a
-// turn of its own.
+// Package backoff shows a call that cenkalti/backoff tries again, where every try
+// waits for a turn of its own.
 //
-// The limiter stands inside the operation that cenkalti/backoff repeats. Outside,
+// The limiter is the transport, inside the operation that is repeated. Outside,
 // only the first try would wait. A 429 pauses the queue, so that the tries of
 // everybody wait, on all machines: a backoff alone holds back nobody but itself.
 package backoff
@@ -24,14 +24,31 @@ var (
 	ErrUnavailable = errors.New("unavailable")
 )
 
-// Get gets the URL, in its turn, up to five times, as long as ctx lets it.
-// The caller closes the body.
-func Get(ctx context.Context, queue *fairlimit.Queue, url string) (*http.Response, error) {
+// NewClient returns a client for [Get].
+func NewClient(queue *fairlimit.Queue) *http.Client {
+	return &http.Client{Transport: &httplimit.Transport{Limiter: queue}}
+}
+
+// Get gets the URL, up to five times, as long as ctx lets it. The caller closes
+// the body.
+func Get(ctx context.Context, client *http.Client, url string) (*http.Response, error) {
 	return backoff.Retry(ctx, func() (*http.Response, error) {
-		if err := queue.Wait(ctx); err != nil {
-			return nil, again(ctx, err)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+		if err != nil {
+			return nil, backoff.Permanent(err)
 		}
-		return try(ctx, queue, url)
+		resp, err := client.Do(req)
+		switch {
+		case err != nil:
+			return nil, again(ctx, err)
+		case resp.StatusCode == http.StatusTooManyRequests:
+			_ = resp.Body.Close()
+			return nil, ErrTooMany
+		case resp.StatusCode >= http.StatusInternalServerError:
+			_ = resp.Body.Close()
+			return nil, ErrUnavailable
+		}
+		return resp, nil
 	}, backoff.WithMaxTries(5), backoff.WithMaxElapsedTime(0))
 }
 
@@ -48,24 +65,4 @@ func again(ctx context.Context, err error) error {
 		return backoff.Permanent(err)
 	}
 	return errors.Join(err, &backoff.RetryAfterError{Duration: refused.Wait})
-}
-
-func try(ctx context.Context, queue *fairlimit.Queue, url string) (*http.Response, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return nil, backoff.Permanent(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	switch {
-	case err != nil:
-		return nil, err
-	case resp.StatusCode == http.StatusTooManyRequests:
-		_ = resp.Body.Close()
-		pause, _ := httplimit.RetryAfter(resp, time.Now())
-		return nil, errors.Join(ErrTooMany, queue.Pause(ctx, min(max(pause, time.Second), 15*time.Minute)))
-	case resp.StatusCode >= http.StatusInternalServerError:
-		_ = resp.Body.Close()
-		return nil, ErrUnavailable
-	}
-	return resp, nil
 }

@@ -5,6 +5,8 @@
 // this process only. Redirects and retries wait for turns of their own, and
 // robots.txt does as well. A 429 or a 503 with Retry-After pauses the queue for
 // all crawlers.
+//
+// For resty it is the same: SetTransport, SetRetryCount, and no SetTimeout.
 package colly
 
 import (

@@ -6,6 +6,9 @@
 // that OpenAI counts for it: so a large request waits in the same line as the
 // small ones, and takes both at once. A 429 pauses the queue for everybody, for
 // as long as Retry-After-Ms says.
+//
+// For Anthropic's SDK it is the same with llmlimit.Anthropic, and with the units
+// llmlimit.InputTokens and llmlimit.OutputTokens.
 package openai
 
 import (
