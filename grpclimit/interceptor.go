@@ -2,20 +2,17 @@ package grpclimit
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/gate"
 )
 
 // DefaultMaxPause is the longest pause that an answer can cause, unless
 // [Interceptor.MaxPause] says otherwise.
-const DefaultMaxPause = 15 * time.Minute
+const DefaultMaxPause = gate.DefaultMaxPause
 
 // Waiter is what an [Interceptor] needs of a limiter. A [fairlimit.Limiter] is
 // one, and so is a *rate.Limiter of golang.org/x/time/rate.
@@ -126,11 +123,8 @@ func (w *watched) RecvMsg(m any) error {
 }
 
 func (i *Interceptor) wait(ctx context.Context, method string) error {
-	if i.MaxPause < 0 {
-		return unsent(fmt.Errorf("%w: MaxPause is %v, want at least 0", fairlimit.ErrInvalidOption, i.MaxPause))
-	}
-	if err := duration.Check(i.MaxPause); err != nil {
-		return unsent(fmt.Errorf("%w: MaxPause is %w", fairlimit.ErrInvalidOption, err))
+	if err := gate.CheckMaxPause(i.MaxPause); err != nil {
+		return unsent(err)
 	}
 	permits := 1
 	if i.Permits != nil {
@@ -144,12 +138,8 @@ func (i *Interceptor) wait(ctx context.Context, method string) error {
 
 // heed pauses the limiter if the answer asks for it.
 func (i *Interceptor) heed(ctx context.Context, err error, metadata ...metadata.MD) {
-	longest := i.MaxPause
-	if longest == 0 {
-		longest = DefaultMaxPause
-	}
 	if pause, ok := retryAfter(err, metadata...); ok && pause > 0 {
-		i.gate.Shut(ctx, i.Limiter, min(pause, longest), i.OnError)
+		i.gate.Shut(ctx, i.Limiter, gate.Bounded(pause, i.MaxPause), i.OnError)
 	}
 }
 

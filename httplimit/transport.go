@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/gate"
 )
 
@@ -20,7 +19,7 @@ var ErrNoDelay = errors.New("httplimit: a 429 that does not say when to come bac
 
 // DefaultMaxPause is the longest pause that an answer can cause, unless
 // [Transport.MaxPause] says otherwise.
-const DefaultMaxPause = 15 * time.Minute
+const DefaultMaxPause = gate.DefaultMaxPause
 
 // Waiter is what a [Transport] needs. A [fairlimit.Limiter] is one, and so is a
 // *rate.Limiter of golang.org/x/time/rate.
@@ -153,11 +152,8 @@ func (t *Transport) base() http.RoundTripper {
 
 // wait returns when the request may be sent, with the turn if it has amounts.
 func (t *Transport) wait(req *http.Request) (*fairlimit.Turn, error) {
-	if t.MaxPause < 0 {
-		return nil, fmt.Errorf("%w: MaxPause is %v, want at least 0", fairlimit.ErrInvalidOption, t.MaxPause)
-	}
-	if err := duration.Check(t.MaxPause); err != nil {
-		return nil, fmt.Errorf("%w: MaxPause is %w", fairlimit.ErrInvalidOption, err)
+	if err := gate.CheckMaxPause(t.MaxPause); err != nil {
+		return nil, err
 	}
 	if t.Amounts != nil || t.Used != nil {
 		return t.take(req)
@@ -178,14 +174,10 @@ func (t *Transport) heed(ctx context.Context, resp *http.Response, received time
 	if after == nil {
 		after = RetryAfter
 	}
-	longest := t.MaxPause
-	if longest == 0 {
-		longest = DefaultMaxPause
-	}
 	pause, ok := after(resp, received)
 	switch {
 	case ok && pause > 0:
-		t.gate.Shut(ctx, t.Limiter, min(pause, longest), t.OnError)
+		t.gate.Shut(ctx, t.Limiter, gate.Bounded(pause, t.MaxPause), t.OnError)
 	case !ok && t.After == nil && t.OnError != nil && resp.StatusCode == http.StatusTooManyRequests &&
 		!cached(resp.Header):
 		t.OnError(noDelay(resp.Header))

@@ -1,7 +1,6 @@
 package llmlimit
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/estimate"
 	"github.com/fairlimit/fairlimit/httplimit"
+	"github.com/fairlimit/fairlimit/internal/gate"
 )
 
 // Units that providers count. Each counts some of them: see above.
@@ -20,9 +20,6 @@ const (
 	InputTokens  = "input"
 	OutputTokens = "output"
 )
-
-// bound ends a question that Redis does not answer.
-const bound = 5 * time.Second
 
 // New returns a Transport that takes a turn of the queue for each request, and
 // settles it: see above. Its Base, OnError and MaxPause may be set before the
@@ -57,6 +54,7 @@ type limiter struct {
 	rules     *rules
 	guesses   *estimate.Estimator
 	transport *httplimit.Transport
+	gate      gate.Gate // for pauses that a body asks for
 }
 
 func (l *limiter) amounts(req *http.Request) fairlimit.Amounts {
@@ -109,15 +107,6 @@ func (l *limiter) lower(a fairlimit.Amounts, err error) (lower bool) {
 
 func (l *limiter) pause(d time.Duration) {
 	if d > 0 {
-		d = min(d, cmp.Or(l.transport.MaxPause, httplimit.DefaultMaxPause))
-		go l.do(func(ctx context.Context) error { return l.Pause(ctx, d) })
-	}
-}
-
-func (l *limiter) do(f func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.Background(), bound)
-	defer cancel()
-	if err := f(ctx); err != nil && l.transport.OnError != nil {
-		l.transport.OnError(fmt.Errorf("fairlimit: llmlimit: %w", err))
+		go l.gate.Shut(context.Background(), l.Queue, gate.Bounded(d, l.transport.MaxPause), l.transport.OnError)
 	}
 }

@@ -7,6 +7,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"sync"
@@ -15,9 +16,14 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/clock"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/duration"
 )
 
 const (
+	// DefaultMaxPause is the longest pause that an answer can cause, unless a
+	// program says otherwise.
+	DefaultMaxPause = 15 * time.Minute
+
 	// pauseBound ends a Pause that Redis does not answer.
 	pauseBound = 5 * time.Second
 
@@ -49,6 +55,23 @@ type (
 type Gate struct {
 	mu    sync.Mutex
 	until time.Time // shut until then, for the callers of this value
+}
+
+// CheckMaxPause refuses a bound that cannot work. 0 is [DefaultMaxPause].
+func CheckMaxPause(bound time.Duration) error {
+	err := duration.Check(bound)
+	if bound < 0 {
+		err = fmt.Errorf("%v, want at least 0", bound)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: MaxPause is %w", fairlimit.ErrInvalidOption, err)
+	}
+	return nil
+}
+
+// Bounded is the pause, but no longer than the bound.
+func Bounded(pause, bound time.Duration) time.Duration {
+	return min(pause, cmp.Or(bound, DefaultMaxPause))
 }
 
 // Enter returns nil when it is the caller's turn for n permits. 0 permits need

@@ -6,11 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"regexp"
 	"strconv"
 	"sync"
-	"testing"
 	"time"
 	"unicode/utf8"
 
@@ -79,13 +77,6 @@ func build(r rules, budgets map[string]fairlimit.Quota) *Upstream {
 		rules: r, budgets: budgets,
 		charges: map[string][]*charge{}, used: map[string]int{}, worst: map[string]int{},
 	}
-}
-
-// Serve starts a server that ends with the test, and returns its URL.
-func (u *Upstream) Serve(t testing.TB) string {
-	server := httptest.NewServer(u)
-	t.Cleanup(server.Close)
-	return server.URL
 }
 
 // Calls are the requests that were let through, in the order in which they came.
