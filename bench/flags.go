@@ -135,7 +135,8 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 			callers += n
 		}
 		if callers > mostCallers {
-			return p, fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d", s.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
+			return p, fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d",
+				s.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
 		}
 		p.rounds = append(p.rounds, r)
 	}

@@ -39,7 +39,7 @@ func Of(log Log, rule Rule) Figures {
 		Jain:             jain(got),
 		ShareMaxOverMin:  maxOverMin(got),
 		LongestStarvedMS: Milliseconds(longestStarved(log)),
-		WaitMS:           quantiles(waits(log.Calls, func(c Call) bool { return c.Outcome == Granted })),
+		WaitMS:           quantiles(waits(log.Calls)),
 		Shares:           got,
 	}
 	f.Output = outputOf(arrived, rule)

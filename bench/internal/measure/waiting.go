@@ -15,10 +15,6 @@ type Quantiles struct {
 	Max MS `json:"max"`
 }
 
-func (q Quantiles) String() string {
-	return fmt.Sprintf("%.1f / %.1f ms", float64(q.P50), float64(q.P99))
-}
-
 // MS is a number of milliseconds.
 type MS float64
 
@@ -56,10 +52,10 @@ func quantiles(durations []time.Duration) Quantiles {
 // Milliseconds is d as a number of milliseconds.
 func Milliseconds(d time.Duration) MS { return MS(d) / MS(time.Millisecond) }
 
-// waits are from call to return, of the calls that match.
-func waits(calls []Call, match func(Call) bool) (d []time.Duration) {
+// waits are from call to return, of those that were let through.
+func waits(calls []Call) (d []time.Duration) {
 	for _, c := range calls {
-		if match(c) {
+		if c.Outcome == Granted {
 			d = append(d, c.Ended-c.Called)
 		}
 	}

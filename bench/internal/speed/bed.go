@@ -49,22 +49,21 @@ func same(c call, n int) []call { return slices.Repeat([]call{c}, n) }
 // opener makes the limiter of a name for one of several callers.
 type opener func(b *bed, name string, caller int) (*fairlimit.Queue, error)
 
-// quotas are all of one queue, as [fairlimit.ParseQuota] reads them.
+// quotas are one or two of a queue, as [fairlimit.ParseQuota] reads them.
 func quotas(texts ...string) opener {
 	return func(b *bed, name string, _ int) (*fairlimit.Queue, error) {
-		opts := []fairlimit.Option{fairlimit.WithGuard(0)}
-		for _, text := range texts[1:] {
-			extra, err := fairlimit.ParseQuota(text)
-			if err != nil {
+		var all [2]fairlimit.Quota
+		for i, text := range texts {
+			var err error
+			if all[i], err = fairlimit.ParseQuota(text); err != nil {
 				return nil, err
 			}
-			opts = append(opts, fairlimit.WithExtraQuota(extra))
 		}
-		quota, err := fairlimit.ParseQuota(texts[0])
-		if err != nil {
-			return nil, err
+		opts := []fairlimit.Option{fairlimit.WithGuard(0)}
+		if len(texts) > 1 {
+			opts = append(opts, fairlimit.WithExtraQuota(all[1]))
 		}
-		return fairlimit.NewQueue(b.rdb, name, quota, opts...)
+		return fairlimit.NewQueue(b.rdb, name, all[0], opts...)
 	}
 }
 
