@@ -121,7 +121,9 @@ func TestWhatTheQuotasLeave(t *testing.T) {
 	now := time.Unix(1000, 0)
 	at := func(seconds int) time.Time { return now.Add(time.Duration(seconds) * time.Second) }
 	s := &State{Now: now, Begun: at(-100), Tail: at(-5), Units: []UnitLog{
-		{Total: 50, Cells: []Cell{{at(-50), 2}, {at(-20), 3}, {at(-5), 1}}},
+		{Total: 50, Cells: []Cell{
+			{At: at(-50), Permits: 2}, {At: at(-20), Permits: 3}, {At: at(-5), Permits: 1},
+		}},
 	}}
 	of := func(quotas string, guard time.Duration) Queue {
 		calls, _, err := quotatext.ParseAll(quotas)

@@ -34,6 +34,9 @@ func (s *served) viewer(ctx context.Context, name string) (next func() event) {
 	}
 }
 
+// commandsOfALook are the most that a read of one queue takes.
+const commandsOfALook = 3
+
 func TestManyViewersCostOneReadASecond(t *testing.T) {
 	s := started(t, "unix")
 	s.do("POST", "/v1/queues/tax/turn")
@@ -49,7 +52,7 @@ func TestManyViewersCostOneReadASecond(t *testing.T) {
 	for range 3 {
 		next()
 	}
-	require.LessOrEqual(t, asked.total.Load(), 1+int64(time.Since(began)/time.Second))
+	require.LessOrEqual(t, asked.total.Load(), commandsOfALook*(1+int64(time.Since(began)/time.Second)))
 	leave()
 	require.Eventually(t, func() bool { return s.watchers.Load() == 0 }, patience, time.Millisecond)
 }
@@ -97,7 +100,7 @@ func TestWhoOnlyLooksLeavesRedisToOthers(t *testing.T) {
 	for range looks {
 		require.Equal(t, 200, s.do("GET", "/v1/queues/tax").status)
 	}
-	require.LessOrEqual(t, asked.total.Load(), 1+int64(time.Since(began)/(50*time.Millisecond)))
+	require.LessOrEqual(t, asked.total.Load(), commandsOfALook*(1+int64(time.Since(began)/(50*time.Millisecond))))
 	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
 }
 
