@@ -25,7 +25,7 @@ func TestLookTellsHowAQueueStands(t *testing.T) {
 	require.Regexp(t, `^tax\n  backlog   3 permits, the last in `+last+`\n  next slot no sooner than in `+last+
 		`\n  paused    no\n  quotas    none is stored: those of the callers hold\n$`, out)
 
-	s.does("quota", "tax", "2/1h", "10/1d", "burst", "2")
+	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{tax}:quota", "2/1h 10/1d burst 2", 0).Err())
 	require.Regexp(t, `^tax\n  backlog   3 permits, the last in `+last+`\n  next slot in \d.*\n`+
 		`  available 0 permits at once\n  paused    no\n  quotas    2/1h\n            10/24h burst 2\n$`,
 		s.does("look", "tax"))

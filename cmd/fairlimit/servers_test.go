@@ -73,7 +73,7 @@ func TestAPasswordOfTheEnvironment(t *testing.T) {
 		{"FAIRLIMIT_REDIS=clerk:s3cr&t@" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=wrong"},
 	} {
 		s := &shell{t: t, env: env}
-		assert.Contains(t, s.does("look", "tax"), "idle")
+		assert.Contains(t, s.does("look", "tax"), "  paused    no\n")
 		assert.NotContains(t, s.does("reset", "tax", "-yes"), "s3cr&t")
 	}
 	for _, env := range [][]string{
