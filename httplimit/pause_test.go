@@ -84,6 +84,7 @@ func TestMaxPauseBoundsAPauseAndOnErrorHearsOfOneThatFails(t *testing.T) {
 
 func TestOnErrorHearsOfA429ThatCannotBeRead(t *testing.T) {
 	header := map[string]string{"Retry-After": "in a while", "X-RateLimit-Limit": "5"}
+	never := func(*http.Response, time.Time) (time.Duration, bool) { return 0, false }
 	for name, test := range map[string]struct {
 		answer http.HandlerFunc
 		after  func(*http.Response, time.Time) (time.Duration, bool)
@@ -96,7 +97,7 @@ func TestOnErrorHearsOfA429ThatCannotBeRead(t *testing.T) {
 		"that says nothing":    {refuse(429, nil), nil, httplimit.ErrNoDelay.Error()},
 		"that says no time":    {refuse(429, map[string]string{"Retry-After": "0"}), nil, ""},
 		"of a cache":           {refuse(429, map[string]string{"Retry-After": "9", "Age": "9"}), nil, ""},
-		"that is the caller's": {refuse(429, nil), func(*http.Response, time.Time) (time.Duration, bool) { return 0, false }, ""},
+		"that is the caller's": {refuse(429, nil), never, ""},
 		"that is a 503":        {refuse(503, nil), nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

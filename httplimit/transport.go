@@ -108,8 +108,9 @@ const statusOverloaded = 529
 var _ http.RoundTripper = (*Transport)(nil)
 
 // RoundTrip waits for the request's turn and sends it. If Base sends it again by
-// itself, it waits for a turn again. If the response refuses, the limiter is paused before RoundTrip returns. That takes at most
-// 100 ms. If Redis is slower, it records the pause later.
+// itself, it waits for a turn again. If the response refuses, the limiter is
+// paused before RoundTrip returns. That takes at most 100 ms. If Redis is slower,
+// it records the pause later.
 //
 // RoundTrip returns an error of the limiter as it is, so that [errors.As] finds
 // a [*fairlimit.RefusedError]. A request is also refused if a pause ends after

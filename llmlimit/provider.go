@@ -94,7 +94,7 @@ type rules struct {
 	used    func(request, answer, *estimate.Estimator) fairlimit.Amounts // nil if nothing is settled
 	guessed []string                                                     // units whose amounts are guesses
 	others  []string                                                     // ends of paths that count otherwise
-	delay   func(body []byte) time.Duration                              // which the body of a 429 asks for, nil if a header does
+	delay   func(body []byte) time.Duration                              // that the body of a 429 asks for; nil: a header does
 }
 
 // firstOutput is the guess of an output before anything is known of a model.
