@@ -101,26 +101,6 @@ func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
 	require.InDelta(t, 2*aSecond, other.to-other.from, 1, "all engines are drawn to one scale")
 }
 
-func TestOfALongRunTheMiddleIsDrawn(t *testing.T) {
-	var calls []measure.Call
-	for i := range 20_000 {
-		calls = append(calls, granted(i%1000, i, i+50_000))
-	}
-	long := runOf("one", 1000, calls...)
-	set := drawn(t, long)[0]
-	bars := 0
-	for client := range hues {
-		bars += len(linesIn(t, set["waits"], colourOf(client)))
-	}
-	require.Equal(t, mostBars, bars)
-	for kind, says := range map[string]string{
-		"waits": "200 calls of 20000", "gains": "the first 8 of 1000 clients",
-	} {
-		require.Contains(t, set[kind], says)
-		require.Less(t, len(set[kind]), 100_000, kind)
-	}
-}
-
 func TestNothingIsDrawnOfNothing(t *testing.T) {
 	for _, d := range drawn(t, runOf("<no> & body", 2))[0] {
 		require.NoError(t, xml.Unmarshal([]byte(d), new(any)), "it is well-formed")

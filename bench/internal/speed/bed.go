@@ -114,6 +114,14 @@ func reserving(q *fairlimit.Queue) call {
 	}
 }
 
+// reservingTokens takes a turn for a call and its tokens.
+func reservingTokens(q *fairlimit.Queue) call {
+	return func(ctx context.Context) (err error) {
+		_, err = q.ReserveAmounts(ctx, fairlimit.Amounts{"tokens": 700})
+		return err
+	}
+}
+
 func waiting(q *fairlimit.Queue) call { return q.Wait }
 
 // limitersApart are callers with a limiter each, all of one name, as in as many
@@ -132,10 +140,10 @@ func limitersApart(n int, open opener, what func(*fairlimit.Queue) call) callers
 	}
 }
 
-// oneLimiter is that of all callers, and never short.
-func oneLimiter(n int, what func(*fairlimit.Queue) call) callers {
+// oneLimiter is that of all callers.
+func oneLimiter(n int, open opener, what func(*fairlimit.Queue) call) callers {
 	return func(_ context.Context, b *bed) ([]call, error) {
-		q, err := quotas("1000000000/1s")(b, b.name(), 0)
+		q, err := open(b, b.name(), 0)
 		return same(what(q), n), err
 	}
 }

@@ -15,37 +15,37 @@ const (
 )
 
 // rows are in the order of the table: first what needs the processors, since those
-// of the scripts leave many turns behind that lie ahead. Never short is a billion
-// permits a second.
+// of the scripts leave many turns behind that lie ahead.
 var rows = []row{
 	{
 		"call", "Wait, 1 caller", "µs", redisRate + "'s Allow",
-		of(peers(1, ample), callTime), of(oneLimiter(1, waiting), callTime), atMost(1.4),
+		of(peers(1, ample), callTime), of(oneLimiter(1, neverShort, waiting), callTime), atMost(1.4),
 	},
 	{
 		"call", "Wait, 1,024 callers, one process", "a second", "PING by 64 goroutines",
-		of(pings(64), perSecond), of(oneLimiter(1024, waiting), perSecond), atLeast(12),
+		of(pings(64), perSecond), of(oneLimiter(1024, neverShort, waiting), perSecond), atLeast(12),
 	},
 	{
 		"call", "Wait, 64 limiters of 1 caller", "a second", redisRate + " by 64 goroutines",
-		of(peers(64, ample), perSecond), of(limitersApart(64, quotas("1000000000/1s"), waiting), perSecond), atLeast(0.6),
+		of(peers(64, ample), perSecond), of(limitersApart(64, neverShort, waiting), perSecond), atLeast(0.6),
 	},
 	{"call", "a turn that is settled, 1 caller", "scripts", "", nil, of(settling, scripts), Goal{}},
 	{"size", "memory of 2,000 callers that wait", "MB", "", nil, memory, atMost(40)},
-	granted("one quota, never short", quotas("1000000000/1s"), atMost(3)),
+	granted("one quota, never short", neverShort, atMost(3)),
 	granted("one quota, queued, 1 a ms", quotas("1/1ms"), atMost(3.5)),
 	granted("one quota, queued, 10 a second", quotas("10/1s"), atMost(3.5)),
 	granted("two quotas, queued", quotas("20/1s", "1000/1m"), atMost(3.5)),
 	granted("a Burst, queued", quotas("20/1s burst 5"), atMost(3.5)),
-	granted("two units, queued", units, atMost(4.5)),
+	{
+		"script", "two units, queued", busy, redisRate,
+		of(peers(sixteen, ample), perScript), of(limitersApart(sixteen, units, reservingTokens), perScript), atMost(4.5),
+	},
 	granted("16 flows, never short", flows, atMost(4)),
 	granted("in a pause", inPause, atMost(3.5)),
 	granted("after a pause", afterPause, atMost(3.5)),
 	{"script", "refused", busy, redisRate, of(peers(sixteen, hourly), perScript), of(refusals, perScript), atMost(2)},
-	{
-		"script", "a grant, 128 callers of one limiter", busy, redisRate,
-		of(peers(sixteen, ample), perScript), of(oneLimiter(128, reserving), perCall), atMost(0.7),
-	},
+	shared("never short", neverShort),
+	shared("1 a ms", quotas("1/1ms")),
 	{"size", "Redis, a queue of 20,000 turns", "KB", "", nil, bytesInRedis, atMost(60)},
 }
 
@@ -58,7 +58,19 @@ func granted(what string, open opener, goal Goal) row {
 	}
 }
 
+// shared is a row about what a grant costs the server when many callers share a
+// question.
+func shared(what string, open opener) row {
+	return row{
+		"script", "a grant, 128 callers of one limiter, " + what, busy, redisRate,
+		of(peers(sixteen, ample), perScript), of(oneLimiter(128, open, reserving), perCall), atMost(0.7),
+	}
+}
+
 const sixteen = 16
+
+// neverShort is a quota of a billion a second.
+var neverShort = quotas("1000000000/1s")
 
 // of is a side that has callers call, and makes a figure of what was done.
 func of(all callers, figure func(done) float64) side {
