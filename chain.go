@@ -23,22 +23,20 @@ import (
 //
 // If a later limiter refuses or fails, what the earlier ones granted is given
 // back. It stays taken at a limiter that is not a [*Queue], such as one on
-// window, and at one that was made [WithFallback].
+// window, or a [Fallback].
 //
 // Status says how much is available at all of them, how many are queued at any,
 // and the longest delay. Reset resets all. The Limiter also has the method Pause
 // of [Queue], which pauses all that can be paused.
 //
-// # When to use something else
+// It is the way for tenants: each has at most its own quota, and one that is alone
+// gets no more. A tenant that may use all of the common quota while others are idle
+// is a [WithFlow]. Several quotas for the same calls are one queue, with
+// [WithExtraQuota].
 //
 // A call goes when its last turn comes, which may be long after its first. So
 // only the last quota is strict where the calls arrive. The others need a
 // [WithGuard] as long as the later waits differ.
-//
-//   - Several quotas for the same calls are one queue, with [WithExtraQuota].
-//   - To share one quota between tenants, use [Queue.Flow]. A tenant that is alone
-//     gets all of it. Use Chain only if a tenant may not exceed its own quota even
-//     then.
 //
 // If a limiter is nil, or there is none, every call returns an error that matches
 // [ErrInvalidOption].
@@ -62,12 +60,12 @@ func (c *chain) Wait(ctx context.Context) error { return c.WaitN(ctx, 1) }
 
 func (c *chain) WaitN(ctx context.Context, n int) error {
 	_, err := c.all(ctx, n, func(l Limiter) (turn *Turn, ok bool, err error) {
-		if q := queue(l); q != nil {
-			turn, err = q.waitN(ctx, n)
-		} else {
-			err = l.WaitN(ctx, n)
+		if q, ok := l.(*Queue); ok {
+			taken, err := q.waitN(ctx, n)
+			return &Turn{limiter: q.limiter, turn: taken}, err == nil, err
 		}
-		return turn, err == nil, err
+		err = l.WaitN(ctx, n)
+		return nil, err == nil, err
 	})
 	return err
 }
@@ -76,8 +74,9 @@ func (c *chain) Allow(ctx context.Context) (bool, error) { return c.AllowN(ctx, 
 
 func (c *chain) AllowN(ctx context.Context, n int) (bool, error) {
 	return c.all(ctx, n, func(l Limiter) (turn *Turn, ok bool, err error) {
-		if q := queue(l); q != nil {
-			return q.allowN(ctx, n)
+		if q, ok := l.(*Queue); ok {
+			taken, ok, err := q.allowN(ctx, n)
+			return &Turn{limiter: q.limiter, turn: taken}, ok, err
 		}
 		ok, err = l.AllowN(ctx, n)
 		return nil, ok, err
@@ -97,7 +96,7 @@ func (c *chain) all(
 		turn, ok, err := take(l)
 		if !ok {
 			for _, turn := range taken {
-				turn.limiter.asker.Abandon(ctx, *turn.grant)
+				turn.limiter.line.Abandon(turn.turn)
 			}
 			return false, err
 		}
@@ -125,19 +124,11 @@ func (c *chain) check(ctx context.Context, n int) error {
 		return err
 	}
 	for _, l := range c.limiters {
-		if q := queue(l); q != nil {
+		if q, ok := l.(*Queue); ok {
 			if err := q.check(ctx, n); err != nil {
 				return q.named(err)
 			}
 		}
-	}
-	return nil
-}
-
-// queue is a limiter that takes back what it has granted, or nil.
-func queue(l Limiter) *limiter {
-	if q, ok := l.(*Queue); ok && q.fallback == nil {
-		return q.limiter
 	}
 	return nil
 }
@@ -177,9 +168,7 @@ func (c *chain) Pause(ctx context.Context, d time.Duration) (err error) {
 	}
 	paused := false
 	for _, l := range c.limiters {
-		if p, ok := l.(interface {
-			Pause(ctx context.Context, d time.Duration) error
-		}); ok {
+		if p, ok := l.(pauser); ok {
 			paused = true
 			err = errors.Join(err, p.Pause(ctx, d))
 		}

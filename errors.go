@@ -14,13 +14,12 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/naming"
 	"github.com/fairlimit/fairlimit/internal/timeout"
-	"github.com/fairlimit/fairlimit/internal/turns"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// Match these errors, and [ErrInvalidFlow], with errors.Is. When one of them is
-// returned, nothing was consumed, unless its comment says otherwise. An error may
-// match several: look for [ErrOutcomeUnknown] first.
+// Match these errors with errors.Is. When one of them is returned, nothing was
+// consumed, unless its comment says otherwise. An error may match several: look for
+// [ErrOutcomeUnknown] first.
 //
 // An answer of Redis itself, such as WRONGPASS, NOPERM, READONLY or OOM, matches
 // none of them. Nothing was consumed then either. Match it with redis.Error of
@@ -55,7 +54,8 @@ var (
 	ErrInvalidOption = errors.New("fairlimit: invalid option")
 
 	// ErrUnsupported is returned by [New] if the engine cannot honour an option,
-	// a quota or the name.
+	// a quota, the name or the prefix. It is returned by every call if the queue in
+	// Redis counts other units than this limiter.
 	ErrUnsupported = engine.ErrUnsupported
 
 	// ErrNoQuota is returned if a [Queue] that [Open] made is asked for permits,
@@ -64,8 +64,7 @@ var (
 	ErrNoQuota = engine.ErrNoQuota
 
 	// ErrPaused is matched by a [*RefusedError] if a pause that still lasts is the
-	// reason: without it the turn would have come in time. See [Queue.Pause]. After a
-	// server has lost its data, a queue may stand still for a while as in a pause.
+	// reason: without it the turn would have come in time. See [Queue.Pause].
 	ErrPaused = errors.New("fairlimit: the queue is paused")
 
 	// ErrInvalidPause is returned by [Queue.Pause] if the duration is less than
@@ -73,9 +72,8 @@ var (
 	ErrInvalidPause = errors.New("fairlimit: invalid pause")
 
 	// ErrMissed is returned to a caller that missed ten turns in a row. This
-	// process wakes later than [WithMaxLateness] allows. The permits were given
-	// back.
-	ErrMissed = turns.ErrMissed
+	// process wakes later than half of [WithGuard]. The permits were given back.
+	ErrMissed = errors.New("fairlimit: missed ten turns in a row: this process wakes later than half the guard")
 
 	// ErrReservationOver is returned by [Reservation.Wait] if the reservation was
 	// cancelled or used.
@@ -88,6 +86,10 @@ var (
 	// ErrInvalidAmounts is returned for negative amounts, and for a turn that
 	// takes nothing.
 	ErrInvalidAmounts = errors.New("fairlimit: invalid amounts")
+
+	// ErrInvalidFlow is returned by [Queue.Flow], and by [New] with [WithFlow], if
+	// the id is empty or the weight is not 1 to 1000.
+	ErrInvalidFlow = errors.New("fairlimit: invalid flow")
 
 	// ErrTurnAhead is returned by [Reservation.Settle] before the slot has come.
 	// Cancel gives the turn back.
@@ -103,28 +105,17 @@ var (
 	// ErrOutcomeUnknown is returned if the call may have reached Redis, but the
 	// answer did not arrive. The permits were consumed once or not at all. The
 	// call is not sent again, because that could consume them twice; only with
-	// [WithRetry] it is, and with [WithFallback] after a pause. To ask for a turn
-	// again is safe: at worst some permits pass unused.
+	// [WithRetry] it is. To ask for a turn again is safe: at worst some permits
+	// pass unused.
 	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
 
 	// ErrUnreachable is returned if there is no connection to Redis. Call again
 	// later, or use [WithRetry].
 	ErrUnreachable = engine.ErrUnreachable
 
-	// ErrFull is returned if the queue is longer than the engine can count. Fair
-	// counts up to 10¹⁰ permits, and its last slots are in 2112.
+	// ErrFull is returned if the queue is longer than the engine can count: a turn
+	// would come more than a hundred years from now.
 	ErrFull = engine.ErrFull
-
-	// ErrNotReplicated is returned if a turn did not reach as many replicas as
-	// [WithReplicas] asks for. Nobody goes with it, and its permits were given
-	// back. If giving them back failed, the text says so, and they pass unused.
-	ErrNotReplicated = engine.ErrNotReplicated
-
-	// ErrTooManyQueued is returned if this limiter would hold more permits ahead
-	// than [WithMaxQueued] allows. Redis was not asked, so nobody knows how long
-	// the wait would be. It is not a [*RefusedError], and does not match
-	// context.DeadlineExceeded.
-	ErrTooManyQueued = errors.New("fairlimit: too many queued")
 
 	// ErrState is returned if a key of the limiter holds something that the
 	// engine did not write or cannot read. The key is left as it is. Reset of a
@@ -146,7 +137,6 @@ type RefusedError struct {
 	limiter string
 	limit   string // what the turn is too late for
 	paused  bool   // without a pause that still lasts it would have come in time
-	ceiling bool   // by that of the flow: see WithFlowQuota
 }
 
 func (e *RefusedError) Error() string {
@@ -157,11 +147,7 @@ func (e *RefusedError) Error() string {
 	if e.paused {
 		text += "paused, and "
 	}
-	text += "refused"
-	if e.ceiling {
-		text += " by the quota of its flow"
-	}
-	text += fmt.Sprintf(": the turn would come in %v", e.Wait.Round(time.Microsecond))
+	text += fmt.Sprintf("refused: the turn would come in %v", e.Wait.Round(time.Microsecond))
 	if e.limit == "" {
 		return text + ", which is too late"
 	}
@@ -175,40 +161,6 @@ func (*RefusedError) Timeout() bool { return true }
 // Is makes a refusal match what a caller whose deadline has passed looks for.
 func (e *RefusedError) Is(target error) bool {
 	return target == context.DeadlineExceeded || e.paused && target == ErrPaused
-}
-
-// WithRetry makes callers wait while Redis is away, instead of failing. Wait,
-// WaitN, [Reservation.Wait] and ReserveN stay in line until their ctx ends or
-// [WithMaxWait] is over, which then counts from the call. A caller that has
-// neither a deadline nor WithMaxWait waits for as long as it takes.
-//
-// Redis is away if it cannot be reached, if it does not answer, if the
-// connection breaks, or if it says LOADING, READONLY, MASTERDOWN, CLUSTERDOWN
-// or TRYAGAIN. Every other error is returned at once, such as [ErrState],
-// [ErrFull], NOPERM, a certificate that is not trusted, and a client that was
-// closed. Allow and AllowN do not wait for Redis to come back: while Redis is
-// known to be away, their error matches [ErrUnreachable]. Status, Reset, Pause,
-// SetQuotas and Cancel are sent once.
-//
-// The limiter asks for all its callers together, in the order of their calls.
-// It pauses for 50 to 100 ms first, then for twice as long each time, up to 1 s,
-// less a random part of up to a half. After each pause it reads the status, which
-// consumes nothing, and once that is answered it asks for turns. While Redis says
-// LOADING or the like, that read is sent every 64 ms, as every question is.
-//
-// If the caller's time is over while Redis is away, the error matches the ctx's
-// error (for WithMaxWait, context.DeadlineExceeded) and the failure, such as
-// [ErrUnreachable]. It is not a [*RefusedError]. If it matches
-// [ErrOutcomeUnknown], permits may have been consumed.
-//
-// The price: if an answer is lost, what it granted passes unused, and its
-// callers take later turns. No permit is used twice, and no quota is exceeded.
-// That costs at most the permits of one question each time Redis goes away.
-//
-// WithRetry and [WithFallback] exclude each other: the error of New matches
-// [ErrInvalidOption]. Go-redis logs that it cannot connect: see redis.SetLogger.
-func WithRetry() Option {
-	return func(o *options) { o.retry = true }
 }
 
 // away reports whether an error says that Redis cannot be asked for now.

@@ -2,14 +2,11 @@ package fairlimit_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,594 +19,376 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// weather is what happens in a storm beside calls and cancels.
-type weather struct {
-	latency                time.Duration // of a command at most, there and back each
-	pauses, resets, losses bool
-	quotas                 bool // become narrower and wider
-	back, ahead            bool // leaps of the server's clock
-	stalls                 bool // a process stands still: its command takes seconds
-	strangers              bool // whoever asks first after a loss may know of little
-	flows                  bool // all limiters but the first are flows, and callers reserve, too
-}
+// The promises of fair, from callers of several limiters down to Redis. Each
+// test is named after one.
 
-// storm is one history of several limiters of one name, each with a client of
-// its own, under random weather on fake time.
-type storm struct {
-	*testing.T
-	weather
-	seed   uint64
-	rng    *rand.Rand
-	server *redistest.MiniServer
-	within time.Duration
-	queues []*fairlimit.Queue
-	gusts  []*gusts // of each of them
-	start  time.Time
+var (
+	short = fairlimit.Quota{Permits: 10, Per: time.Second, Burst: 4}
+	long  = fairlimit.Quota{Permits: 25, Per: 8 * time.Second}
+)
 
-	offset atomic.Int64 // of the server's clock
-	faults []time.Duration
-	leaps  []time.Duration // ahead, and unknown losses: what was granted before does not count
-	resat  []time.Duration
-	lost   atomic.Int32    // how often a reset may have been lost
-	heard  []time.Duration // what not all hear of at once
-	pauses []spell
-	terms  []term // the quotas, in the order in which they were stored
-	done   time.Duration
-	all    sync.WaitGroup
-	calls  []*stormCall
-	events []string
-}
-
-// term is a time between turns, from when somebody began to store it, and when
-// it was stored.
-type term struct {
-	from, stored time.Duration
-	every        time.Duration
-}
-
-// spell is a stretch of a history.
-type spell struct{ from, to time.Duration }
-
-// stormCall is one caller: when it called, and when it went, 0 if it did not.
-type stormCall struct {
-	who, queue int
-	called, at time.Duration
-	deadline   bool
-}
-
-const stormGuard = 40 * time.Millisecond
-
-var paces = []time.Duration{100, 250, 500, 1000}
-
-func newStorm(t *testing.T, seed uint64, w weather) *storm {
-	rng := rand.New(rand.NewPCG(seed, 7))
-	s := &storm{
-		T: t, weather: w, seed: seed, rng: rng, server: redistest.Mini(t), start: time.Now(),
-		within: []time.Duration{200 * time.Millisecond, time.Second}[rng.IntN(2)],
-	}
-	if w.latency > 0 || w.stalls {
-		s.within = 3 * time.Second // a look that learns of other quotas takes up to five round trips
-	}
-	s.terms = []term{{every: s.pace()}}
-	quota, name := fairlimit.Every(s.terms[0].every), redistest.Name(t)
-	for i := range 2 + rng.IntN(3) {
-		rdb := s.server.NewClient(t)
-		s.gusts = append(s.gusts, &gusts{storm: s, rng: rand.New(rand.NewPCG(seed, uint64(i)))})
-		rdb.AddHook(s.gusts[i])
-		opts := []fairlimit.Option{
-			fairlimit.WithStoredQuota(), fairlimit.WithPauseWithin(s.within), fairlimit.WithGuard(stormGuard),
-			fairlimit.WithTrace(&fairlimit.Trace{Missed: s.gusts[i].misses}),
-		}
-		if w.flows && i > 0 {
-			opts = append(opts, fairlimit.WithFlow(strconv.Itoa(i), 1+rng.IntN(3)))
-		}
-		s.queues = append(s.queues, queueOf(t, rdb, name, quota, opts...))
-	}
-	s.stalls = false
-	require.NoError(t, s.queues[0].SetQuotas(t.Context(), quota))
-	for _, q := range s.queues {
-		require.NoError(t, q.Wait(t.Context())) // it learns how quick answers are
-	}
-	s.stalls = w.stalls
-	return s
-}
-
-func (s *storm) pace() time.Duration { return paces[s.rng.IntN(len(paces))] * time.Millisecond }
-
-// gusts delays commands, and sets the server's clock.
-type gusts struct {
-	commands
-	storm   *storm
-	mu      sync.Mutex
-	rng     *rand.Rand
-	stalled []stalled
-	missed  []time.Duration // turns
-	told    int32           // lost of the storm when it asked
-	resat   []time.Duration // when it may have carried out a lost reset again
-}
-
-// stalled is an answer that took seconds.
-type stalled struct{ asked, came time.Duration }
-
-func (g *gusts) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		there, back := g.delays()
-		time.Sleep(there)
-		g.storm.server.SetTime(time.Now().Add(time.Duration(g.storm.offset.Load())))
-		asked, lost := g.storm.now(), g.storm.lost.Load()
-		err := next(ctx, cmd)
-		time.Sleep(back)
-		g.came(asked)
-		if len(cmd.Args()) > fewWords && err == nil {
-			g.tells(lost)
-		}
-		return err
-	}
-}
-
-// came takes down when an answer came.
-func (g *gusts) came(asked time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if came := g.storm.now(); came-asked > 2*g.storm.latency {
-		g.stalled = append(g.stalled, stalled{asked, came})
-	}
-}
-
-// fewWords is what questions have that tell nothing of the queue.
-const fewWords = 10
-
-// tells takes down whether a question was the first that its limiter asked since a
-// reset was lost: then it carried that out again, if the limiter knew of it.
-func (g *gusts) tells(lost int32) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.told < lost {
-		g.told, g.resat = lost, append(g.resat, g.storm.now())
-	}
-}
-
-// misses takes down when a turn was missed.
-func (g *gusts) misses(int, time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.missed = append(g.missed, g.storm.now())
-}
-
-// tookTooLong reports whether an answer took longer than the turn of a caller
-// was away, and another went with that turn or soon after, or was granted its
-// turn while the caller lost its own: then they need not keep their order.
-func (g *gusts) tookTooLong(c, later *stormCall) bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.stalled, func(a stalled) bool {
-		meanwhile := a.asked <= c.at && c.called <= a.came
-		soon := a.asked < later.at+g.storm.slack() && later.at <= a.came+g.storm.within
-		missed := slices.ContainsFunc(g.missed, func(m time.Duration) bool { return a.asked <= m && m <= a.came })
-		return meanwhile && (soon || missed && later.called <= a.came)
-	})
-}
-
-func (g *gusts) delays() (there, back time.Duration) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if most := int64(g.storm.latency); most > 0 {
-		there, back = time.Duration(g.rng.Int64N(most)), time.Duration(g.rng.Int64N(most))
-	}
-	if g.storm.stalls && g.rng.IntN(20) == 0 {
-		back += time.Duration(g.rng.Int64N(int64(4 * time.Second)))
-	}
-	return there, back
-}
-
-func (s *storm) now() time.Duration { return time.Since(s.start) }
-
-func (s *storm) random(longest time.Duration) time.Duration {
-	return time.Duration(s.rng.Int64N(int64(longest)))
-}
-
-// notes keeps an event for those who look for what went wrong.
-func (s *storm) notes(format string, args ...any) {
-	s.events = append(s.events, fmt.Sprintf("%v ", s.now())+fmt.Sprintf(format, args...))
-}
-
-func (s *storm) fails(format string, args ...any) {
-	s.Helper()
-	what := fmt.Sprintf(format, args...)
-	s.Errorf("seed %d, X %v: %s, after %v", s.seed, s.within, what, strings.Join(s.events, "; "))
-}
-
-// play lets it all happen, and returns when everybody has gone or left.
-func (s *storm) play() {
-	for range 60 + s.rng.IntN(100) {
-		time.Sleep(time.Microsecond)
-		q := s.queues[s.rng.IntN(len(s.queues))]
-		switch k := s.rng.IntN(24); {
-		case k < 9:
-			for range 1 + s.rng.IntN(5) {
-				s.call()
+// No window of a quota, wherever it begins, holds more permits than the quota
+// has, over all clients: whoever leaves, and whatever is paused and requeued.
+func TestStrict(t *testing.T) {
+	for seed := range uint64(3) {
+		bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+			rng := rand.New(rand.NewPCG(seed, 1))
+			all := processes(t, server, 3, short, fairlimit.WithExtraQuota(long))
+			c := newCrowd(t)
+			for i := range 120 {
+				q, ctx := all[rng.IntN(3)], t.Context()
+				if rng.IntN(4) == 0 {
+					ctx = within(t, time.Duration(rng.IntN(9000))*time.Millisecond)
+				}
+				c.call(ctx, q, 1+rng.IntN(3))
+				switch {
+				case i%40 == 20:
+					require.NoError(t, q.Requeue(t.Context()))
+				case i%40 == 30:
+					require.NoError(t, q.Pause(t.Context(), 3*time.Second))
+				}
+				time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 			}
-		case k < 11 && s.weather.pauses:
-			s.pause(q)
-		case k == 11 && s.resets:
-			s.reset(q)
-		case k == 12 && s.losses:
-			s.lose()
-		case k < 15 && s.quotas:
-			s.change(q)
-		case k == 15 && s.back:
-			s.offset.Add(-int64(s.random(10 * time.Minute)))
-			s.heard = append(s.heard, s.now()) // the queue's clock stands still since the last question
-			s.fault("the clock goes back")
-		case k == 16 && s.ahead:
-			s.offset.Add(int64(s.random(time.Minute)))
-			s.leaps = append(s.leaps, s.now())
-			s.fault("the clock leaps ahead")
-		default:
-			time.Sleep(s.random(1500 * time.Millisecond))
-		}
+			assert.Greater(t, len(c.gone()), 80)
+			const exact = time.Microsecond // the scripts count in these
+			assert.LessOrEqual(t, c.most(short.Per-exact), short.Permits)
+			assert.LessOrEqual(t, c.most(short.Per*4/10-exact), short.Burst)
+			assert.LessOrEqual(t, c.most(long.Per-exact), long.Permits)
+		})
 	}
-	s.all.Wait()
-	s.done = s.now()
-	time.Sleep(time.Minute) // what is under way ends by itself
 }
 
-// call lets one caller wait. It may leave at a random moment, or have a deadline.
-func (s *storm) call() {
-	i, patience, kind := s.rng.IntN(len(s.queues)), s.random(20*time.Second), s.rng.IntN(6)
-	c := &stormCall{who: len(s.calls), queue: i, called: s.now(), deadline: kind == 1}
-	s.calls = append(s.calls, c)
-	s.all.Go(func() {
-		ctx, cancel := context.WithCancel(context.Background())
-		defer cancel()
-		switch kind {
-		case 0:
-			defer time.AfterFunc(patience, cancel).Stop()
-		case 1:
-			ctx, cancel = context.WithTimeout(ctx, patience)
-			defer cancel()
+// Slots are given in the order in which questions reach Redis. A small request
+// does not overtake a large one.
+func TestFIFO(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		rng, c := rand.New(rand.NewPCG(1, 1)), newCrowd(t)
+		all := processes(t, server, 4, fairlimit.PerSecond(50), fairlimit.WithUnit("tokens", fairlimit.PerSecond(100)))
+		for range 100 {
+			q, take := all[rng.IntN(4)], fairlimit.Amounts{"": 1 + rng.IntN(5), "tokens": rng.IntN(101) * rng.IntN(2)}
+			c.goes(take[""], func() error { _, err := q.Take(t.Context(), take); return err })
+			synctest.Wait()
+			time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
 		}
-		wait := s.queues[i].Wait
-		if s.flows && kind < 3 {
-			wait = s.reserves(s.queues[i], kind == 2)
+		require.Len(t, c.gone(), 100)
+		c.inOrder()
+	})
+}
+
+// definition is the promise itself: the slot of each permit.
+type definition []time.Time
+
+// take is the earliest slot that Strict and FIFO allow.
+func (d *definition) take(now time.Time, n int, windows ...fairlimit.Quota) time.Time {
+	slot := now
+	if len(*d) > 0 && (*d)[len(*d)-1].After(slot) {
+		slot = (*d)[len(*d)-1]
+	}
+	for _, w := range windows {
+		if before := len(*d) + n - w.Permits; before > 0 {
+			if leaves := (*d)[before-1].Add(w.Per); leaves.After(slot) {
+				slot = leaves
+			}
 		}
-		switch err := wait(ctx); {
-		case err == nil:
-			c.at = s.now()
-		case s.flows && errors.Is(err, fairlimit.ErrReservationOver):
-		case kind < 2 && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)):
-		case s.stalls && errors.Is(err, fairlimit.ErrMissed):
-		case s.quotas && s.latency > 0 && errors.Is(err, fairlimit.ErrState): // they changed too often
-		case s.stalls && errors.Is(err, fairlimit.ErrOutcomeUnknown): // several answers in a row took long
-		default:
-			s.fails("%d: %v", c.who, err)
+	}
+	for range n {
+		*d = append(*d, slot)
+	}
+	return slot
+}
+
+// A slot is the earliest that Strict and FIFO allow.
+func TestEarliest(t *testing.T) {
+	for seed := range uint64(3) {
+		bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+			rng := rand.New(rand.NewPCG(seed, 2))
+			burst := fairlimit.Quota{Permits: 4, Per: 400 * time.Millisecond}
+			all := processes(t, server, 3, short, fairlimit.WithExtraQuota(long))
+			var d definition
+			for i := range 150 {
+				n := 1 + rng.IntN(4)
+				want := d.take(time.Now(), n, short, burst, long)
+				require.Equal(t, want, reserve(t, all[rng.IntN(3)], n).Slot(), "turn %d", i)
+				time.Sleep(time.Duration(rng.IntN(900)) * time.Millisecond * time.Duration(rng.IntN(2)))
+			}
+		})
+	}
+}
+
+// A turn costs one script run, and one more to give it back. While callers
+// sleep, their process reads twice a second.
+func TestOneQuestion(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		rdb, w := wayTo(t, server)
+		q := queueOf(t, rdb, "q", fairlimit.Every(10*time.Second))
+		costs := func(want int, what string) {
+			t.Helper()
+			synctest.Wait()
+			asked, scripts := w.counts()
+			assert.Equal(t, want, scripts, what)
+			assert.LessOrEqual(t, asked, want+1, "%s: the first look is not known to the server", what)
+			w.is(traffic{})
+		}
+		require.NoError(t, q.Wait(t.Context()))
+		costs(1, "a turn")
+		r := reserve(t, q, 1)
+		costs(1, "a reservation")
+		require.NoError(t, r.Cancel(t.Context()))
+		costs(1, "what is given back")
+
+		c := newCrowd(t)
+		c.line(q, 20)
+		costs(20, "callers that come one after the other")
+		time.Sleep(9900 * time.Millisecond)
+		costs(19, "twice a second, however many sleep")
+		require.NoError(t, q.Reset(t.Context()))
+		c.gone()
+	})
+}
+
+// Nobody returns before its slot, however long the way is. Wall clocks of
+// clients do not count: the server's is three hours ahead.
+func TestNeverEarly(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		const every = 100 * time.Millisecond
+		c, first := newCrowd(t), sync.Once{}
+		var began time.Duration // when the first question reached the server, and so the first slot
+		for i := range 3 {
+			rdb, w := wayTo(t, server)
+			there, back := time.Duration(5+7*i)*time.Millisecond, time.Duration(50-13*i)*time.Millisecond
+			w.is(traffic{there: there, back: back, at: func() {
+				server.SetTime(time.Now().Add(3 * time.Hour))
+				first.Do(func() { began = time.Since(c.began) })
+			}})
+			q := queueOf(t, rdb, "q", fairlimit.Every(every))
+			for range 25 {
+				c.call(t.Context(), q, 1)
+			}
+		}
+		slices.SortFunc(c.gone(), func(a, b went) int { return int(a.at - b.at) })
+		for i, w := range c.went {
+			require.GreaterOrEqual(t, w.at, began+time.Duration(i)*every)
 		}
 	})
-	synctest.Wait()
 }
 
-// reserves is Wait by way of a reservation, which may be cancelled meanwhile.
-func (s *storm) reserves(q *fairlimit.Queue, cancels bool) func(context.Context) error {
-	return func(ctx context.Context) error {
-		r, err := q.ReserveN(ctx, 1)
-		if err != nil {
-			return err
-		}
-		if cancels {
-			time.AfterFunc(r.Delay()/2, func() { assert.NoError(s, r.Cancel(context.Background()), "seed %d", s.seed) })
-		}
-		return r.Wait(ctx)
-	}
-}
-
-func (s *storm) fault(format string, args ...any) {
-	s.faults = append(s.faults, s.now())
-	s.notes(format, args...)
-}
-
-// surely asks again if answers take too long.
-func (s *storm) surely(ask func() error) {
-	err := ask()
-	for s.stalls && (errors.Is(err, fairlimit.ErrOutcomeUnknown) || errors.Is(err, fairlimit.ErrMissed)) {
-		err = ask()
-	}
-	require.NoError(s, err, "seed %d", s.seed)
-}
-
-func (s *storm) pause(q *fairlimit.Queue) {
-	d := s.random(6 * time.Second)
-	s.fault("pause %v", d)
-	from := s.now()
-	s.surely(func() error { return q.Pause(context.Background(), max(1, d)) })
-	s.pauses = append(s.pauses, spell{s.now(), from + max(d, 2*s.within)})
-	s.fault("done")
-}
-
-func (s *storm) reset(q *fairlimit.Queue) {
-	s.fault("reset")
-	began := s.now()
-	s.surely(func() error { return q.Reset(context.Background()) })
-	for i := range s.pauses {
-		s.pauses[i].to = min(s.pauses[i].to, began)
-	}
-	s.fault("done")
-	s.resat, s.heard = append(s.resat, s.now()), append(s.heard, began, s.now())
-}
-
-// lose has the server lose all. All limiters know the same, and tell it before
-// anybody is granted anything, unless there are strangers or answers under way.
-func (s *storm) lose() {
-	s.fault("loss")
-	if len(s.resat) > 0 {
-		defer s.lost.Add(1)
-	}
-	if s.strangers || s.latency > 0 { // somebody may be granted a turn that nobody has been told of yet
-		s.leaps = append(s.leaps, s.now())
-		s.server.FlushAll()
-		return
-	}
-	s.hear()
-	s.server.FlushAll()
-	s.hear()
-	s.fault("done")
-}
-
-// hear lets all limiters ask, each of which tells what it knows.
-func (s *storm) hear() {
-	for _, q := range s.queues {
-		_, err := q.Status(context.Background())
-		require.NoError(s, err, "seed %d", s.seed)
+// A caller that leaves gives its permits back. Those at the tail shorten the
+// queue, others make room for who asks later, and nobody's slot moves.
+func TestGivenBack(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		all := processes(t, server, 2, fairlimit.PerMinute(2))
+		c := newCrowd(t)
+		c.line(all[0], 2) // now
+		leaver, leave := context.WithCancel(t.Context())
+		inTheMiddle := waits(leaver, all[0]) // in a minute
+		c.line(all[1], 2)                    // one in a minute, one in two
+		require.Equal(t, 2*time.Minute, status(t, all[1]).Delay)
+		leave()
+		require.ErrorIs(t, <-inTheMiddle, context.Canceled)
 		synctest.Wait()
-	}
-}
+		require.Equal(t, 2, status(t, all[1]).Queued)
 
-func (s *storm) change(q *fairlimit.Queue) {
-	every, before := s.pace(), s.terms[len(s.terms)-1].every
-	s.fault("every %v", every)
-	began := s.now()
-	s.surely(func() error { return q.SetQuotas(context.Background(), fairlimit.Every(every)) })
-	s.terms = append(s.terms, term{began, s.now(), every})
-	if every > before {
-		s.heard = append(s.heard, began, s.now())
-	}
-	s.fault("done")
-}
-
-// wasReset is when the queue was reset, or may have been.
-func (s *storm) wasReset() []time.Duration {
-	all := slices.Clone(s.resat)
-	for _, g := range s.gusts {
-		g.mu.Lock()
-		all = append(all, g.resat...)
-		g.mu.Unlock()
-	}
-	return all
-}
-
-// keepsOrder is for the callers of each limiter, whatever happens, and for those
-// of all where nothing happened since the first of two called.
-func (s *storm) keepsOrder() {
-	resets := s.wasReset()
-	for i, c := range s.calls {
-		for _, later := range s.calls[i+1:] {
-			if c.at == 0 || later.at == 0 || later.deadline || later.at >= c.at-s.slack() {
-				continue
-			}
-			since := func(f time.Duration) bool { return f <= c.at }
-			switch {
-			case slices.ContainsFunc(resets, func(r time.Duration) bool {
-				stoodInLine := s.flows && later.called <= r // and asked after the reset
-				return c.called <= r && (later.at <= r+s.hears() || stoodInLine || s.tells(later, r))
-			}):
-			case c.queue == later.queue && s.gusts[c.queue].tookTooLong(c, later):
-			case c.queue == later.queue:
-				s.fails("%d of limiter %d went at %v, %d called later and went at %v",
-					c.who, c.queue, c.at, later.who, later.at)
-				return
-			case s.latency == 0 && !s.flows && !slices.ContainsFunc(s.faults, since):
-				s.fails("%d went at %v, %d of another limiter called later and went at %v",
-					c.who, c.at, later.who, later.at)
-				return
-			}
-		}
-	}
-}
-
-// tells reports whether a caller's answer may have told its limiter of a reset.
-func (s *storm) tells(c *stormCall, reset time.Duration) bool {
-	first := slices.IndexFunc(s.calls, func(d *stormCall) bool { return d.queue == c.queue && d.called >= reset })
-	return first >= 0 && c.called <= s.calls[first].called+s.answers()
-}
-
-// answers is how long an answer may take.
-func (s *storm) answers() time.Duration {
-	if s.stalls {
-		return 10 * time.Second
-	}
-	return 4 * s.latency
-}
-
-// slack is by how much callers may go earlier or later than their slots.
-func (s *storm) slack() time.Duration { return stormGuard/2 + time.Millisecond }
-
-// keepsQuotas wants every two who went to be apart as the quotas of their time
-// demand, but for the time until all have heard of a reset or a narrower quota.
-func (s *storm) keepsQuotas() {
-	var went []*stormCall
-	for _, c := range s.calls {
-		if c.at > 0 {
-			went = append(went, c)
-		}
-	}
-	slices.SortStableFunc(went, func(a, b *stormCall) int { return int(a.at - b.at) })
-	for i := 1; i < len(went); i++ {
-		a, b := went[i-1], went[i]
-		if slices.ContainsFunc(s.leaps, func(l time.Duration) bool { return b.at > l }) {
-			return
-		}
-		if slices.ContainsFunc(s.heard, func(r time.Duration) bool {
-			return b.at >= r-2*s.latency && a.at <= r+s.hears()
-		}) {
-			continue
-		}
-		if least := s.least(a.at, b.at); b.at-a.at < least {
-			s.fails("%d went at %v and %d at %v, %v apart, want %v", a.who, a.at, b.who, b.at, b.at-a.at, least)
-			return
-		}
-	}
-}
-
-// hears is how long it takes until all have heard of something.
-func (s *storm) hears() time.Duration { return s.within + s.answers() + s.slack() }
-
-func (s *storm) least(from, to time.Duration) time.Duration {
-	least := time.Hour
-	for i, t := range s.terms {
-		until := time.Duration(1 << 62)
-		if i+1 < len(s.terms) {
-			until = s.terms[i+1].stored + s.hears()
-		}
-		if t.from <= to && from <= until {
-			least = min(least, t.every)
-		}
-	}
-	return least
-}
-
-// nobodyGoesInAPause is but for those whose turn came within X.
-func (s *storm) nobodyGoesInAPause() {
-	for _, p := range s.pauses {
-		for _, c := range s.calls {
-			if c.at > p.from+s.hears() && c.at < p.to-time.Millisecond &&
-				!slices.ContainsFunc(s.leaps, func(l time.Duration) bool { return c.at > l }) {
-				s.fails("%d went at %v in a pause %v", c.who, c.at, p)
-				return
-			}
-		}
-	}
-}
-
-// ends wants the queue to work on after all that. Where stored quotas are lost as
-// well, nobody knows how often they became narrower.
-func (s *storm) ends() {
-	if s.losses && s.quotas && s.latency > 0 {
-		return
-	}
-	var paused time.Duration
-	for _, p := range s.pauses {
-		paused += p.to - p.from
-	}
-	slowest := time.Duration(len(s.calls)+20) * 4 * time.Second // of turns a second apart, with those before a change
-	assert.Less(s, s.done, paused+slowest+time.Minute, "seed %d, after %v", s.seed, s.events)
-	var left fairlimit.Status
-	s.surely(func() (err error) {
-		left, err = s.queues[0].Status(context.Background())
-		return err
+		leaver, leave = context.WithCancel(t.Context())
+		last := background(func() error { return all[0].WaitN(leaver, 2) })
+		require.Equal(t, 4*time.Minute, status(t, all[1]).Delay)
+		leave()
+		require.ErrorIs(t, <-last, context.Canceled)
+		synctest.Wait()
+		require.Equal(t, 2*time.Minute, status(t, all[1]).Delay, "the tail is where it was")
+		c.line(all[1], 1)
+		assert.Equal(t, []went{
+			{0, 1, 0}, {1, 1, 0}, {2, 1, time.Minute}, {3, 1, 2 * time.Minute}, {4, 1, 2 * time.Minute},
+		}, c.gone())
 	})
-	if len(s.faults) == 0 {
-		assert.Zero(s, left.Queued, "seed %d: debt", s.seed)
-	}
-	time.Sleep(time.Minute) // an answer may have been late
-	if s.flows {
-		time.Sleep(time.Hour) // all flows are forgotten
-		s.holdNothing()
-	}
 }
 
-// holdNothing wants each flow to count no permits that it does not hold: alone, it
-// can reserve all of the least look-ahead at once.
-func (s *storm) holdNothing() {
-	for _, q := range s.queues[1:] {
-		began := s.now()
-		for range 8 {
-			r, err := q.ReserveN(s.Context(), 1)
-			require.NoError(s, err)
-			defer func() { require.NoError(s, r.Wait(context.WithoutCancel(s.Context()))) }()
-		}
-		assert.LessOrEqual(s, s.now()-began, 8*s.answers(), "seed %d: a flow counts what it does not hold", s.seed)
-		require.NoError(s, q.Reset(s.Context()))
-	}
-}
-
-// judge holds what happened against what is promised.
-func (s *storm) judge() {
-	s.keepsOrder()
-	s.keepsQuotas()
-	s.nobodyGoesInAPause()
-	s.ends()
-}
-
-// calms stores the quota again, which a loss may have taken, and forgets what was
-// judged: none of it counts any longer.
-func (s *storm) calms() {
-	every := s.terms[len(s.terms)-1].every
-	s.surely(func() error { return s.queues[0].SetQuotas(context.Background(), fairlimit.Every(every)) })
-	time.Sleep(time.Minute)
-	for range 2 { // all hear of the same resets
-		for _, q := range s.queues {
-			s.surely(func() error { return q.Wait(context.Background()) })
-		}
-	}
-	time.Sleep(10 * time.Second)
-	s.terms = []term{{every: every}}
-	s.faults, s.leaps, s.resat, s.heard, s.pauses, s.calls, s.events = nil, nil, nil, nil, nil, nil, nil
-	for _, g := range s.gusts {
-		g.mu.Lock()
-		g.stalled, g.missed, g.resat = nil, nil, nil
-		g.mu.Unlock()
-	}
-}
-
-// TestAnHourOfStorms plays one storm after the other on one queue.
-func TestAnHourOfStorms(t *testing.T) {
-	for seed := range uint64(redistest.Long(1, 5)) {
-		t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newStorm(t, seed, weather{
-					latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true,
-					back: true, ahead: true, strangers: true, flows: true,
-				})
-				for s.now() < time.Hour && !t.Failed() {
-					s.play()
-					s.judge()
-					s.calms()
+// A pause, a resume, a reset and a requeue reach everybody who sleeps within a
+// second. Twenty callers of one process have a turn each second. Another
+// process acts at 3.5 s, so those of up to 4.5 s may not have heard of it.
+func TestHeard(t *testing.T) {
+	const acts, hears = 3500 * time.Millisecond, 4500 * time.Millisecond
+	for what, heard := range map[string]struct {
+		steer func(ctx context.Context, q *fairlimit.Queue) error
+		quiet time.Duration // nobody goes from hears until then
+		last  time.Duration // and the last one goes then, or up to a second later
+	}{
+		"pause": {
+			func(ctx context.Context, q *fairlimit.Queue) error { return q.Pause(ctx, time.Minute) },
+			acts + time.Minute, 29*time.Second + time.Minute,
+		},
+		"resume": {
+			func(ctx context.Context, q *fairlimit.Queue) error {
+				if err := q.Pause(ctx, time.Hour); err != nil {
+					return err
+				}
+				time.Sleep(10 * time.Second)
+				return q.Resume(ctx)
+			},
+			acts + 10*time.Second, 29*time.Second + 10*time.Second,
+		},
+		"reset":   {func(ctx context.Context, q *fairlimit.Queue) error { return q.Reset(ctx) }, 0, 18 * time.Second},
+		"requeue": {func(ctx context.Context, q *fairlimit.Queue) error { return q.Requeue(ctx) }, 0, 19 * time.Second},
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+				all := processes(t, server, 3, fairlimit.Every(time.Second))
+				c := newCrowd(t)
+				c.line(all[0], 10)
+				for range 10 {
+					reserve(t, all[2], 1) // of a process that was killed
+				}
+				c.line(all[0], 10)
+				time.Sleep(acts)
+				require.NoError(t, heard.steer(t.Context(), all[1]))
+				c.inOrder()
+				require.Len(t, c.went, 20)
+				assert.Zero(t, c.between(hears, heard.quiet))
+				assert.InDelta(t, heard.last.Seconds()+0.5, c.went[19].at.Seconds(), 0.6)
+				if what != "reset" {
+					assert.LessOrEqual(t, c.most(time.Second-time.Microsecond), 1)
 				}
 			})
 		})
 	}
 }
 
-func TestStorms(t *testing.T) {
-	for name, w := range map[string]weather{
-		"calm":                   {},
-		"pauses":                 {pauses: true},
-		"resets":                 {pauses: true, resets: true},
-		"losses":                 {pauses: true, losses: true},
-		"quotas":                 {quotas: true},
-		"quotas, pauses, losses": {quotas: true, pauses: true, losses: true},
-		"back":                   {pauses: true, back: true},
-		"flows":                  {flows: true},
-		"flows in pauses":        {flows: true, pauses: true, resets: true, quotas: true},
-		"slow flows":             {latency: 10 * time.Millisecond, flows: true, pauses: true, quotas: true},
-		"slow":                   {latency: 10 * time.Millisecond, pauses: true, resets: true, quotas: true},
-		"stalls":                 {latency: 10 * time.Millisecond, stalls: true, pauses: true},
-		"all": {
-			latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true,
-			back: true,
-		},
-		"unknown": {
-			latency: 10 * time.Millisecond, stalls: true, pauses: true, resets: true, losses: true, quotas: true,
-			back: true, ahead: true, strangers: true,
-		},
-	} {
-		for seed := range uint64(redistest.Long(1, 50)) {
-			t.Run(name+"/"+strconv.FormatUint(seed, 10), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := newStorm(t, seed, w)
-					s.play()
-					s.judge()
-				})
-			})
+// If Redis fails, callers get an error and no turn. Turns told before stand.
+func TestLoud(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		rdb, w := wayTo(t, server)
+		q, began := queueOf(t, rdb, "q", fairlimit.Quota{Permits: 2, Per: 10 * time.Second}), time.Now()
+		require.NoError(t, q.WaitN(t.Context(), 2))
+		told := waits(t.Context(), q)
+		w.is(traffic{before: noConnection})
+		for _, call := range calls(q) {
+			require.ErrorIs(t, call(t.Context()), fairlimit.ErrUnreachable)
 		}
+		require.NoError(t, <-told)
+		assert.Equal(t, 10*time.Second, time.Since(began))
+		w.is(traffic{})
+		assert.Zero(t, status(t, q).Queued, "nobody else was granted anything")
+	})
+}
+
+// What Redis has lost counts again once a Limiter asks that was told of it.
+func TestHealing(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		lost := 0
+		all := processes(t, server, 2, fairlimit.PerMinute(3), fairlimit.WithTrace(&fairlimit.Trace{Lost: func() { lost++ }}))
+		reserve(t, all[0], 3)
+		held := reserve(t, all[0], 2)
+		require.NoError(t, all[0].Pause(t.Context(), 20*time.Second))
+		server.FlushAll()
+		require.False(t, allow(t, all[0]), "who knows asks")
+		require.Equal(t, 1, lost)
+		require.Equal(t, 20*time.Second, status(t, all[1]).Paused)
+		require.Equal(t, 140*time.Second, reserve(t, all[1], 1).Delay(), "all count at the newest slot, in 80 s")
+		require.NoError(t, held.Cancel(t.Context()))
+		require.Equal(t, 3+1, status(t, all[1]).Queued, "a turn of before can be given back")
+	})
+}
+
+// All keys but stored quotas expire by themselves, once nothing counts any
+// more.
+func TestBounded(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		q := queueOf(t, server.Client, "q", fairlimit.PerHour(900), fairlimit.WithFlow("a", 1),
+			fairlimit.WithUnit("tokens", fairlimit.PerHour(1_000_000)))
+		require.NoError(t, q.SetQuotas(t.Context(), fairlimit.Every(time.Second)))
+		_, err := q.Take(t.Context(), fairlimit.Amounts{"tokens": 9})
+		require.NoError(t, err)
+		require.Len(t, server.Keys(), 6)
+		for _, key := range server.Keys() {
+			assert.Equal(t, !strings.HasSuffix(key, ":quota"), server.TTL(key) > 0, key)
+		}
+		time.Sleep(time.Hour + time.Second)
+		assert.Equal(t, []string{"fairlimit:{q}:quota"}, server.Keys())
+	})
+}
+
+// The promises once more, on a real server and the real clock.
+func TestPromisesOnAServer(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, rdb *redis.Client, name string){
+		"Strict": strictOnAServer, "FIFO": fifoOnAServer,
+		"Heard": heardOnAServer, "Healing": healingOnAServer, "Bounded": boundedOnAServer,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, redistest.Standalone(t), redistest.Name(t))
+		})
+	}
+}
+
+func strictOnAServer(t *testing.T, rdb *redis.Client, name string) {
+	quota, c := fairlimit.Quota{Permits: 10, Per: 500 * time.Millisecond}, newCrowd(t)
+	for range 4 {
+		q := queueOf(t, rdb, name, quota, fairlimit.WithGuard(100*time.Millisecond))
+		for range 15 {
+			c.call(t.Context(), q, 1)
+		}
+	}
+	time.Sleep(time.Second)
+	require.NoError(t, queueOf(t, rdb, name, quota).Requeue(t.Context()))
+	require.Len(t, c.gone(), 60)
+	assert.LessOrEqual(t, c.most(quota.Per), quota.Permits)
+}
+
+func fifoOnAServer(t *testing.T, rdb *redis.Client, name string) {
+	c, every := newCrowd(t), 50*time.Millisecond
+	all := make([]*fairlimit.Queue, 3)
+	for i := range all {
+		all[i] = queueOf(t, rdb, name, fairlimit.Every(every))
+	}
+	for i := range 30 {
+		r := reserve(t, all[i%3], 1)
+		c.goes(1, func() error { return r.Wait(t.Context()) })
+	}
+	for i, w := range c.gone() {
+		assert.GreaterOrEqual(t, w.at, time.Duration(i)*every, "nobody goes before its slot")
+	}
+}
+
+func heardOnAServer(t *testing.T, rdb *redis.Client, name string) {
+	q, other := queueOf(t, rdb, name, fairlimit.PerSecond(1)), queueOf(t, rdb, name, fairlimit.PerSecond(1))
+	reserve(t, other, 1)
+	for range 60 {
+		reserve(t, other, 1) // a minute of turns of a process that was killed
+	}
+	went := make(chan error, 1)
+	go func() { went <- q.Wait(t.Context()) }()
+	require.Eventually(t, func() bool { return status(t, q).Queued == 61 }, 10*time.Second, time.Millisecond)
+	require.NoError(t, other.Pause(t.Context(), time.Hour))
+	require.NoError(t, other.Requeue(t.Context()))
+	time.Sleep(1500 * time.Millisecond)
+	require.Empty(t, went, "the pause lasts")
+	require.NoError(t, other.Resume(t.Context()))
+	began := time.Now()
+	require.NoError(t, <-went)
+	assert.Less(t, time.Since(began), 10*time.Second)
+}
+
+func healingOnAServer(t *testing.T, rdb *redis.Client, name string) {
+	q := queueOf(t, rdb, name, fairlimit.PerMinute(3))
+	require.NoError(t, q.WaitN(t.Context(), 3))
+	key := fmt.Sprintf("fairlimit:{%s}", name)
+	require.NoError(t, rdb.Del(t.Context(), key, key+":calls").Err())
+	assert.True(t, allow(t, queueOf(t, rdb, name, fairlimit.PerMinute(3))), "nobody has told it yet")
+	assert.False(t, allow(t, q))
+	ttl, err := rdb.PTTL(t.Context(), key).Result()
+	require.NoError(t, err)
+	assert.Greater(t, ttl, 30*time.Second)
+}
+
+func boundedOnAServer(t *testing.T, rdb *redis.Client, name string) {
+	q := queueOf(t, rdb, name, fairlimit.Every(10*time.Millisecond), fairlimit.WithExtraQuota(fairlimit.PerHour(900)),
+		fairlimit.WithUnit("tokens", fairlimit.PerHour(1_000_000)))
+	for range 1200 {
+		_, err := q.ReserveAmounts(t.Context(), fairlimit.Amounts{"tokens": 9})
+		require.NoError(t, err)
+	}
+	for _, log := range []string{"calls", "tokens"} {
+		cells, err := rdb.ZCard(t.Context(), fmt.Sprintf("fairlimit:{%s}:%s", name, log)).Result()
+		require.NoError(t, err)
+		assert.LessOrEqual(t, cells, int64(512))
 	}
 }

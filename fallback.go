@@ -6,27 +6,21 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"sync"
 	"time"
-
-	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/breaker"
-	"github.com/fairlimit/fairlimit/internal/clock"
-	"github.com/fairlimit/fairlimit/internal/coalesce"
-	"github.com/fairlimit/fairlimit/internal/ctxerr"
-	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
-// Fallback is a second limiter, see [WithFallback]. A *rate.Limiter of
+// Waiter decides in place of a limiter: see [Fallback]. A *rate.Limiter of
 // golang.org/x/time/rate is one, and so is every [Limiter]. WaitN returns nil
 // once n permits may be used. It returns an error if ctx ends before, or if they
 // may never be used.
-type Fallback interface {
+type Waiter interface {
 	WaitN(ctx context.Context, n int) error
 }
 
-// FailOpen is the [Fallback] that lets everybody go at once. While Redis fails,
+// FailOpen is the [Waiter] that lets everybody go at once. While Redis fails,
 // there is no limit at all.
-var FailOpen Fallback = failOpen{}
+var FailOpen Waiter = failOpen{}
 
 type failOpen struct{}
 
@@ -34,209 +28,191 @@ func (failOpen) WaitN(ctx context.Context, _ int) error { return ctx.Err() }
 
 func (failOpen) AllowN(ctx context.Context, _ int) (bool, error) { return ctx.Err() == nil, ctx.Err() }
 
-// WithFallback lets f decide while Redis fails. F may limit this machine alone,
-// such as a rate.Limiter with this process's share of the quota, or it may use
-// another Redis. Without a fallback, which is the default, every failure is an
-// error and nobody goes. [FailOpen] is the other extreme. A nil f is an error.
+// askAgain is how long Redis is not asked after it failed.
+const askAgain = time.Second
+
+// Fallback returns a Limiter that lets second decide while Redis fails. Second may
+// limit this machine alone, such as a rate.Limiter with this process's share of the
+// quota, or it may use another Redis. Without a fallback every failure is an error
+// and nobody goes. [FailOpen] is the other extreme.
 //
-// Redis fails if a question ends in an error that is not the caller's own, or if
-// there is no answer after a second. Such errors are [ErrUnreachable],
-// [ErrOutcomeUnknown], [ErrState], and those of Redis, such as READONLY, OOM or
-// NOPERM. The caller's own are the end of its ctx or of its [WithMaxWait], a
-// [*RefusedError], [ErrExceedsQuota], [ErrInvalidPermits], [ErrTooManyQueued]
-// and [ErrMissed]. [ErrFull] and [ErrNoQuota] are no failures, because Redis
-// answered.
+// Redis fails if l returns an error that is not the caller's own: the end of its
+// ctx, a [*RefusedError], or what no Redis could do anything about, such as
+// [ErrExceedsQuota]. From then on all callers go to second at once, those that
+// stand in the line of l as well. Turns that were granted before stay. Once a
+// second one caller reads the Status of l. If that is answered, all ask l again.
+// If l was made [WithRetry], its calls wait instead of failing.
 //
-// After a failure all callers go to f at once: those that wait for an answer,
-// and those that come later. Turns that were granted before stay. At most once a
-// second, and only when somebody calls, a circuit breaker checks whether Redis
-// answers. Then one caller asks Redis. If it gets an answer, all ask Redis again.
-// If Redis fails again, that caller loses at most a second. A caller that f was
-// asked for stays with f, even if Redis is back sooner.
+// A call costs at most one ReadTimeout of the client more than second takes. Wait
+// and WaitN use second. Allow and AllowN use it if it has a method AllowN(ctx, n)
+// (bool, error), as a Limiter has, or AllowN(time.Time, n) bool, as a rate.Limiter
+// has. If it has neither, they return the failure. Status, Reset and Pause always
+// ask Redis. If second fails as well, the error matches both errors.
 //
-// Wait and WaitN use f. Allow and AllowN use it if it has a method
-// AllowN(ctx, n) (bool, error), as a Limiter has, or AllowN(time.Time, n) bool,
-// as a rate.Limiter has. If it has neither, they return the failure, as ReserveN
-// always does, at once while Redis is known to fail. Status, Reset and Cancel
-// always ask Redis. If f fails as well, the error matches both errors.
+// The price: while one takes over from the other, both quotas add up. To size
+// second for n processes, give it 1/n of the quota if a short excess is harmless.
+// If it is not, share the upstream's quota: half for Redis, and 1/(2n) for each
+// second. There is no order between the two.
 //
-// A caller's deadline bounds both together. When Redis falls silent, up to a
-// second passes before f is asked. Once the failure is known, f has all of the
-// time. [WithMaxWait] and [WithMaxQueued] do not hold for f, nor does the pause
-// of one flow. A [Queue.Pause] of all that this limiter knows of does, also for
-// callers that wait for f: they ask Redis as soon as that is back, and f again
-// once the pause is over. If an answer to them was lost before, what it granted
-// passes unused. Allow returns false until then.
-//
-// The price: while one takes over from the other, both quotas add up. So a window
-// of length Per may hold Permits, and in addition what f allows in each process
-// in that time. To size f for n processes, give it 1/n of the quota if a short
-// excess is harmless. If it is not, share the upstream's quota: half for Redis,
-// and 1/(2n) for each f. There is no order between the two, nor among callers
-// that go from f back to Redis.
-func WithFallback(f Fallback) Option {
-	return func(o *options) {
-		if v := reflect.ValueOf(f); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
-			o.refuse("WithFallback: nil fallback")
-			return
-		}
-		o.fallback = f
+// If l or second is nil, every call returns an error that matches
+// [ErrInvalidOption].
+func Fallback(l Limiter, second Waiter) Limiter {
+	f := &fallback{Limiter: l, second: second}
+	if isNil(l) || isNil(second) {
+		f.invalid = fmt.Errorf("%w: Fallback: a limiter is nil", ErrInvalidOption)
 	}
+	if traced, ok := l.(interface{ tracer() *Trace }); ok {
+		f.fellBack = traced.tracer().FellBack
+	}
+	return f
 }
 
-// fallback is a second limiter and the breaker that says when to use it. What
-// the limiter knows of a pause holds for both. Nil asks Redis only.
+func (l *limiter) tracer() *Trace { return l.trace }
+
+// fallback is a limiter, a second one, and when the first failed.
+//
+// Invariant, under mu: failure is not nil while second decides, and one caller a
+// second asks the first then.
 type fallback struct {
-	second   Fallback
-	breaker  *breaker.Breaker
-	sleepers *turns.Sleepers
+	Limiter
+	second   Waiter
+	fellBack func(because error) // may be nil
+	invalid  error
+
+	mu      sync.Mutex
+	failure error
+	until   time.Time // nobody asks the first before
 }
 
-// ask calls first if Redis is to be asked. It returns the reason to use the
-// second, or nil if Redis has decided, and the error of first.
-func (f *fallback) ask(ctx context.Context, first func() error) (why, err error) {
-	if f == nil {
-		return nil, first()
-	}
-	if why := f.breaker.Admit(); why != nil {
-		return why, why
-	}
-	if err = first(); failed(err) && ctx.Err() == nil {
-		why = err
-	}
-	return why, err
+var _ Limiter = (*fallback)(nil)
+
+func (f *fallback) Wait(ctx context.Context) error { return f.WaitN(ctx, 1) }
+
+func (f *fallback) WaitN(ctx context.Context, n int) error {
+	_, err := f.either(ctx,
+		func() (bool, error) { err := f.Limiter.WaitN(ctx, n); return err == nil, err },
+		func(error) (bool, error) { err := f.second.WaitN(ctx, n); return err == nil, err })
+	return err
 }
 
-// wait is first, or the second's WaitN if Redis fails. Redis may be back since, so
-// whoever slept through a pause begins anew: a permit of the second is lost then.
-func (f *fallback) wait(ctx context.Context, n int, first func() error) error {
-	lost := false // an answer to this caller
-	ask := func() error {
-		err := first()
-		lost = lost || errors.Is(err, ErrOutcomeUnknown)
-		return err
-	}
-	for {
-		why, err := f.ask(ctx, ask)
-		if why == nil {
-			return orUnknown(err, lost)
-		}
-		slept, err := f.sleepInPause(ctx, n)
-		if err == nil && !slept {
-			if err = bothFailed(f.second.WaitN(ctx, n), why); err == nil {
-				slept, err = f.sleepInPause(ctx, n)
+func (f *fallback) Allow(ctx context.Context) (bool, error) { return f.AllowN(ctx, 1) }
+
+func (f *fallback) AllowN(ctx context.Context, n int) (bool, error) {
+	return f.either(ctx,
+		func() (bool, error) { return f.Limiter.AllowN(ctx, n) },
+		func(why error) (bool, error) {
+			switch second := f.second.(type) {
+			case interface {
+				AllowN(context.Context, int) (bool, error)
+			}:
+				return second.AllowN(ctx, n)
+			case interface{ AllowN(time.Time, int) bool }:
+				return second.AllowN(time.Now(), n), nil
 			}
-		}
-		if err != nil || !slept {
-			return orUnknown(err, lost)
-		}
-	}
+			return false, why
+		})
 }
 
-// sleepInPause sleeps if the limiter knows of a pause, until that is over, was
-// ended, or Redis can be probed again. It reports whether there was one.
-func (f *fallback) sleepInPause(ctx context.Context, n int) (slept bool, err error) {
-	left, changed := f.sleepers.Held()
-	if left <= 0 {
-		return false, nil
+// either asks the first, or the second if Redis fails.
+func (f *fallback) either(
+	ctx context.Context, first func() (bool, error), second func(why error) (bool, error),
+) (bool, error) {
+	if f.invalid != nil {
+		return false, f.invalid
 	}
-	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < left {
-		asked := limit(&coalesce.Request{N: n, MaxWait: engine.Forever, Deadline: deadline})
-		return false, &RefusedError{Wait: left, limit: asked, paused: true}
+	if err := ready(ctx, "nothing was consumed"); err != nil {
+		return false, err
 	}
-	if clock.NapUntil(ctx, time.Now().Add(min(left, breaker.Interval)), changed) != nil {
-		return false, ctxerr.Ended(ctx, "left in a pause")
-	}
-	return true, nil
-}
-
-// allow is first, or the second's AllowN, if it has one, if Redis fails. False
-// without an error says that nothing has changed, so not if an answer was lost.
-func (f *fallback) allow(ctx context.Context, n int, first func() (bool, error)) (ok bool, err error) {
-	lost := false
-	why, _ := f.ask(ctx, func() error {
-		ok, err = first()
-		lost = errors.Is(err, ErrOutcomeUnknown)
-		return err
-	})
+	why := f.failing(ctx)
 	if why == nil {
-		return ok, err
+		ok, err := first()
+		if why = f.judge(ctx, err); why == nil {
+			return ok, err
+		}
 	}
-	if ok, err = f.allowWithout(ctx, n, why); !ok && err == nil && lost {
-		err = why
+	ok, err := second(why)
+	if err != nil && err != why {
+		err = fmt.Errorf("fairlimit: fallback: %w; it was asked because of: %w", err, why)
 	}
 	return ok, err
 }
 
-// allowWithout is allow while Redis fails.
-func (f *fallback) allowWithout(ctx context.Context, n int, why error) (ok bool, err error) {
-	if left, _ := f.sleepers.Held(); left > 0 {
-		return false, nil
+// failing is why the first is not to be asked, nil if it is.
+func (f *fallback) failing(ctx context.Context) error {
+	f.mu.Lock()
+	failure, probes := f.failure, f.failure != nil && !time.Now().Before(f.until)
+	if probes {
+		f.until = time.Now().Add(askAgain)
 	}
-	switch second := f.second.(type) {
-	case interface {
-		AllowN(context.Context, int) (bool, error)
-	}:
-		ok, err := second.AllowN(ctx, n)
-		return ok && err == nil, bothFailed(err, why)
-	case interface{ AllowN(time.Time, int) bool }:
-		return second.AllowN(time.Now(), n), nil
+	f.mu.Unlock()
+	if !probes {
+		return failure
 	}
-	return false, why
+	_, err := f.Limiter.Status(ctx)
+	if ctx.Err() != nil {
+		return failure
+	}
+	return f.judge(ctx, err)
 }
 
-func bothFailed(err, why error) error {
-	if err == nil {
-		return nil
+// judge takes in how the first ended. It returns the error if Redis failed.
+func (f *fallback) judge(ctx context.Context, err error) error {
+	if ctx.Err() != nil && err != nil {
+		return nil // that says nothing about Redis
 	}
-	return fmt.Errorf("fairlimit: fallback: %w; it was asked because of: %w", err, why)
+	if !failed(err) {
+		err = nil
+	}
+	f.mu.Lock()
+	before := f.failure
+	f.failure = err
+	if err != nil {
+		f.until = time.Now().Add(askAgain)
+	}
+	f.mu.Unlock()
+	if (before == nil) != (err == nil) && f.fellBack != nil {
+		f.fellBack(err)
+	}
+	return err
 }
 
 // failed tells errors of Redis and of the way there from the caller's own.
 func failed(err error) bool {
-	var refused *RefusedError
 	own := []error{
-		ErrExceedsQuota, ErrInvalidPermits, ErrTooManyQueued, ErrFull, ErrMissed, ErrNoQuota, ErrUnknownUnit,
-		coalesce.ErrMaxWait,
+		ErrExceedsQuota, ErrInvalidPermits, ErrFull, ErrMissed, ErrNoQuota, ErrNilContext, ErrUnsupported,
 	}
 	is := func(own error) bool { return errors.Is(err, own) }
-	return err != nil && !errors.As(err, &refused) && !slices.ContainsFunc(own, is)
+	return err != nil && !errors.As(err, new(*RefusedError)) && !slices.ContainsFunc(own, is)
 }
 
-// watched is an engine whose questions tell a breaker how they end. That
-// permits can be given back does not show that any can be granted: only Take
-// heals.
-type watched struct {
-	engine.Engine
-	breaker *breaker.Breaker
+func isNil(x any) bool {
+	v := reflect.ValueOf(x)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
-func (w watched) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	if err := w.breaker.Check(); err != nil {
-		return nil, err
+func (f *fallback) Status(ctx context.Context) (Status, error) {
+	if f.invalid != nil {
+		return Status{}, f.invalid
 	}
-	end := w.breaker.Begin(true)
-	answers, err := w.Engine.Take(ctx, requests)
-	end(failure(answers, err))
-	return answers, err
+	return f.Limiter.Status(ctx)
 }
 
-func (w watched) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	end := w.breaker.Begin(false)
-	err := w.Engine.GiveBack(ctx, grants)
-	end(failure(nil, err))
-	return err
+func (f *fallback) Reset(ctx context.Context) error {
+	if f.invalid != nil {
+		return f.invalid
+	}
+	return f.Limiter.Reset(ctx)
 }
 
-// failure is the error, if any, by which a question shows that Redis fails.
-func failure(answers []engine.Answer, err error) error {
-	if failed(err) {
-		return err
+// Pause pauses the first, if that can be paused.
+func (f *fallback) Pause(ctx context.Context, d time.Duration) error {
+	if p, ok := f.Limiter.(pauser); ok {
+		return p.Pause(ctx, d)
 	}
-	for _, a := range answers {
-		if failed(a.Err) {
-			return a.Err
-		}
-	}
-	return nil
+	return fmt.Errorf("%w: the limiter of the Fallback cannot be paused", ErrUnsupported)
+}
+
+// pauser is what httplimit and others ask a limiter for.
+type pauser interface {
+	Pause(ctx context.Context, d time.Duration) error
 }

@@ -2,10 +2,8 @@ package fairlimit_test
 
 import (
 	"context"
-	"errors"
 	"math"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,293 +15,234 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
+// options are given to New, which is to fail.
+type options = []fairlimit.Option
+
 func TestNewRefusesWhatMakesNoSense(t *testing.T) {
-	badQuota, badOption, unsupported := fairlimit.ErrInvalidQuota, fairlimit.ErrInvalidOption, fairlimit.ErrUnsupported
-	rdb, second := nowhere(t), fairlimit.PerSecond(1)
-	burst := func(permits int, per time.Duration, burst int) fairlimit.Quota {
-		return fairlimit.Quota{Permits: permits, Per: per, Burst: burst}
+	rdb, second, none := nowhere(t), fairlimit.PerSecond(1), fairlimit.Quota{}
+	burst := func(permits, burst int) fairlimit.Quota {
+		return fairlimit.Quota{Permits: permits, Per: time.Second, Burst: burst}
 	}
-	onWindow, endless := fairlimit.WithEngine(window.New), fairlimit.WithGuard(math.MaxInt64)
-	inAFlow, tokens := fairlimit.WithFlow("a", 1), fairlimit.WithUnit("tokens", second)
-	type options = []fairlimit.Option
-	type made struct {
-		rdb   redis.UniversalClient
-		name  string
-		quota fairlimit.Quota
-		opts  options
-		want  error
-	}
-	all := map[string]made{
-		"nil client":         {nil, "n", second, nil, fairlimit.ErrNilClient},
-		"nil *redis.Client":  {(*redis.Client)(nil), "n", second, nil, fairlimit.ErrNilClient},
-		"nil *redis.Ring":    {(*redis.Ring)(nil), "n", second, nil, fairlimit.ErrNilClient},
-		"nil *ClusterClient": {(*redis.ClusterClient)(nil), "n", second, nil, fairlimit.ErrNilClient},
-		"empty name":         {rdb, "", second, nil, fairlimit.ErrEmptyName},
-		"replicas of a client of one's own": {
-			struct{ *redis.Client }{rdb}, "n", second, options{fairlimit.WithReplicas(1)}, unsupported,
-		},
-	}
-	for name, c := range map[string]struct {
-		quota fairlimit.Quota
-		opts  options
-		want  error
-	}{
-		"zero quota":                   {fairlimit.Quota{}, nil, badQuota},
-		"no permits":                   {fairlimit.PerSecond(0), nil, badQuota},
-		"negative permits":             {fairlimit.PerMinute(-1), nil, badQuota},
-		"zero Per":                     {fairlimit.Every(0), nil, badQuota},
-		"negative Per":                 {fairlimit.Every(-time.Second), nil, badQuota},
-		"negative Burst":               {burst(5, time.Second, -1), nil, badQuota},
-		"Burst over Permits":           {burst(5, time.Second, 6), nil, badQuota},
-		"Per too long":                 {fairlimit.Every(math.MaxInt64), nil, unsupported},
-		"Per too long, on window":      {fairlimit.Every(math.MaxInt64), options{onWindow}, unsupported},
-		"Per too long with guard":      {fairlimit.Every(math.MaxInt64), options{endless}, unsupported},
-		"guard too long":               {second, options{endless}, unsupported},
-		"too many permits":             {fairlimit.PerHour(math.MaxInt), nil, unsupported},
-		"too many permits, on window":  {fairlimit.PerHour(math.MaxInt), options{onWindow}, unsupported},
-		"Burst in no time":             {burst(1000, 10*time.Microsecond, 1), nil, unsupported},
-		"Burst, on window":             {burst(5, time.Second, 1), options{onWindow}, unsupported},
-		"further quota, on window":     {second, options{onWindow, fairlimit.WithExtraQuota(second)}, unsupported},
-		"guard, on window":             {second, options{onWindow, fairlimit.WithGuard(time.Second)}, unsupported},
-		"Per of less than 1 ms, there": {fairlimit.Every(time.Microsecond), options{onWindow}, unsupported},
-		"stored quota, on window":      {second, options{onWindow, fairlimit.WithStoredQuota()}, unsupported},
-		"pauses, on window":            {second, options{onWindow, fairlimit.WithPauseWithin(1e9)}, unsupported},
-		"lateness, on window":          {second, options{onWindow, fairlimit.WithMaxLateness(1e9)}, unsupported},
-		"flow, on window":              {second, options{onWindow, fairlimit.WithFlow("a", 1)}, unsupported},
-		"nil option":                   {second, options{nil}, badOption},
-		"nil engine":                   {second, options{fairlimit.WithEngine(nil)}, badOption},
-		"nil fallback":                 {second, options{fairlimit.WithFallback(nil)}, badOption},
-		"fallback that is nil":         {second, options{fairlimit.WithFallback((*rateLimiter)(nil))}, badOption},
-		"retry and a fallback": {
-			second, options{fairlimit.WithRetry(), fairlimit.WithFallback(fairlimit.FailOpen)}, badOption,
-		},
-		"negative max wait":         {second, options{fairlimit.WithMaxWait(-1)}, badOption},
-		"negative guard":            {second, options{fairlimit.WithGuard(-1)}, badOption},
-		"negative lateness":         {second, options{fairlimit.WithMaxLateness(-1)}, badOption},
-		"negative time of pauses":   {second, options{fairlimit.WithPauseWithin(-1)}, badOption},
-		"negative bound":            {second, options{fairlimit.WithMaxQueued(-1)}, badOption},
-		"no look-ahead":             {second, options{inAFlow, fairlimit.WithLookAhead(0)}, badOption},
-		"look-ahead without a flow": {second, options{fairlimit.WithLookAhead(9)}, badOption},
-		"flow's quota without one":  {second, options{fairlimit.WithFlowQuota(second)}, badOption},
-		"zero flow's quota":         {second, options{fairlimit.WithFlowQuota(fairlimit.PerSecond(0))}, badQuota},
-		"no replicas":               {second, options{fairlimit.WithReplicas(0)}, badOption},
-		"too many replicas":         {second, options{fairlimit.WithReplicas(1001)}, badOption},
-		"zero further quota":        {second, options{fairlimit.WithExtraQuota(fairlimit.Quota{})}, badQuota},
-		"unit without a name":       {second, options{fairlimit.WithUnit("", second)}, badOption},
-		"unit with a bad name":      {second, options{fairlimit.WithUnit("a b", second)}, badOption},
-		"unit that is a word":       {second, options{fairlimit.WithUnit("burst", second)}, badOption},
-		"unit without a quota":      {second, options{fairlimit.WithUnit("tokens")}, badOption},
-		"zero unit's quota":         {second, options{fairlimit.WithUnit("tokens", fairlimit.Quota{})}, badQuota},
-		"unit twice":                {second, options{tokens, tokens}, badOption},
-		"unit, on window":           {second, options{tokens, onWindow}, unsupported},
-		"unit and a fallback":       {second, options{tokens, fairlimit.WithFallback(new(rateLimiter))}, badOption},
-		"guard of no unit":          {second, options{fairlimit.WithUnitGuard("tokens", time.Second)}, badOption},
-		"negative guard of a unit":  {second, options{tokens, fairlimit.WithUnitGuard("tokens", -1)}, badOption},
-	} {
-		all[name] = made{rdb, "n", c.quota, c.opts, c.want}
-	}
-	for name, c := range all {
-		t.Run(name, func(t *testing.T) {
-			l, err := fairlimit.New(c.rdb, c.name, c.quota, c.opts...)
-			require.ErrorIs(t, err, c.want)
-			assert.Nil(t, l)
-			assert.Contains(t, err.Error(), "fairlimit: ")
-			for _, other := range []error{
-				fairlimit.ErrNilClient, fairlimit.ErrEmptyName, badQuota, badOption, unsupported, fairlimit.ErrState,
-				fairlimit.ErrInvalidPermits, fairlimit.ErrExceedsQuota, fairlimit.ErrOutcomeUnknown,
-			} {
-				assert.Equal(t, other == c.want, errors.Is(err, other), "%v", other)
-			}
-		})
-	}
-}
-
-func TestNewMakesAQueueOnFairAndNoneOnWindow(t *testing.T) {
-	onWindow := fairlimit.WithEngine(window.New)
+	endless, tokens := fairlimit.WithGuard(math.MaxInt64), fairlimit.WithUnit("tokens", second)
 	for _, c := range []struct {
-		opts []fairlimit.Option
-		is   bool
-	}{{nil, true}, {[]fairlimit.Option{onWindow}, false}} {
-		l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), c.opts...)
-		require.NoError(t, err)
-		_, is := l.(*fairlimit.Queue)
-		assert.Equal(t, c.is, is)
-		_, is = l.(fairlimit.Reserver)
-		assert.Equal(t, c.is, is)
+		quota fairlimit.Quota
+		opts  options
+		want  error
+		text  string
+	}{
+		{none, nil, fairlimit.ErrInvalidQuota, "Permits is 0, want at least 1"},
+		{fairlimit.PerMinute(-1), nil, fairlimit.ErrInvalidQuota, "Permits is -1, want at least 1"},
+		{fairlimit.Every(0), nil, fairlimit.ErrInvalidQuota, "Per is 0s, want more than 0"},
+		{fairlimit.Every(50), nil, fairlimit.ErrInvalidQuota, "50ns: did you mean 50 * time.Millisecond?"},
+		{burst(5, -1), nil, fairlimit.ErrInvalidQuota, "Burst is -1"},
+		{burst(5, 6), nil, fairlimit.ErrInvalidQuota, "Burst is 6, want 0 to Permits, which is 5"},
+		{fairlimit.Every(math.MaxInt64), nil, fairlimit.ErrUnsupported, "fair holds up to"},
+		{second, options{endless}, fairlimit.ErrUnsupported, "fair holds up to"},
+		{fairlimit.PerHour(math.MaxInt), nil, fairlimit.ErrUnsupported, "fair counts to"},
+		{second, options{nil}, fairlimit.ErrInvalidOption, "nil option"},
+		{second, options{fairlimit.WithEngine(nil)}, fairlimit.ErrInvalidOption, "WithEngine: nil engine"},
+		{second, options{fairlimit.WithMaxWait(-1)}, fairlimit.ErrInvalidOption, "WithMaxWait: -1ns is negative"},
+		{second, options{fairlimit.WithMaxWait(50)}, fairlimit.ErrInvalidOption, "50ns: did you mean"},
+		{second, options{fairlimit.WithGuard(-1)}, fairlimit.ErrInvalidOption, "WithGuard: -1ns is negative"},
+		{second, options{fairlimit.WithGuard(50)}, fairlimit.ErrInvalidOption, "50ns: did you mean"},
+		{second, options{fairlimit.WithExtraQuota(none)}, fairlimit.ErrInvalidQuota, "WithExtraQuota: Permits is 0"},
+		{second, options{fairlimit.WithUnit("a b", second)}, fairlimit.ErrInvalidOption, `"a b" is no name of a unit`},
+		{second, options{fairlimit.WithUnit("burst", second)}, fairlimit.ErrInvalidOption, "is no name of a unit"},
+		{second, options{fairlimit.WithUnit("calls", second)}, fairlimit.ErrInvalidOption, "is not burst, calls, flows"},
+		{second, options{fairlimit.WithUnit("tokens")}, fairlimit.ErrInvalidOption, "has no quota"},
+		{second, options{fairlimit.WithUnit("tokens", none)}, fairlimit.ErrInvalidQuota, "WithUnit: tokens: Permits is 0"},
+		{second, options{tokens, tokens}, fairlimit.ErrInvalidOption, "given twice"},
+		{second, options{fairlimit.WithFlow("", 1)}, fairlimit.ErrInvalidFlow, "WithFlow: invalid flow: empty id"},
+		{second, options{fairlimit.WithFlow("a", 0)}, fairlimit.ErrInvalidFlow, "a weight of 0, want 1 to 1000"},
+		{second, options{fairlimit.WithFlow("a", 1001)}, fairlimit.ErrInvalidFlow, "a weight of 1001"},
+	} {
+		l, err := fairlimit.New(rdb, "n", c.quota, c.opts...)
+		assert.Nil(t, l)
+		require.ErrorIs(t, err, c.want, c.text)
+		assert.ErrorContains(t, err, c.text)
+		assert.True(t, strings.HasPrefix(err.Error(), `fairlimit: "n": `), err)
+		assert.Equal(t, 1, strings.Count(err.Error(), "fairlimit: "), err)
 	}
-	_, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), onWindow)
-	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-	_, err = fairlimit.Open(nowhere(t), "n", onWindow)
-	require.Error(t, err)
 }
 
-func TestAnEngineMayRefuseToBeBuilt(t *testing.T) {
-	fails := func(engine.Config) (engine.Engine, error) { return nil, assert.AnError }
-	_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(fails))
-	require.ErrorIs(t, err, assert.AnError)
-	lazy := func(engine.Config) (engine.Engine, error) { return nil, nil }
-	_, err = fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(lazy))
-	require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
+func TestNewNeedsAClientAndAName(t *testing.T) {
+	for _, none := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+		_, err := fairlimit.New(none, "n", fairlimit.PerSecond(1))
+		require.ErrorIs(t, err, fairlimit.ErrNilClient)
+	}
+	_, err := fairlimit.New(nowhere(t), "", fairlimit.PerSecond(1))
+	require.ErrorIs(t, err, fairlimit.ErrEmptyName)
 }
 
-func TestBadNumbersOfPermitsAreErrors(t *testing.T) {
-	onBoth(t, func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option) {
-		l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(3), e)
-		require.NoError(t, err)
-		for n, want := range map[int]error{
-			0: fairlimit.ErrInvalidPermits, -1: fairlimit.ErrInvalidPermits, math.MinInt: fairlimit.ErrInvalidPermits,
-			4: fairlimit.ErrExceedsQuota, math.MaxInt: fairlimit.ErrExceedsQuota,
-		} {
-			require.ErrorIs(t, l.WaitN(t.Context(), n), want, "WaitN(%d)", n)
-			allowed, err := l.AllowN(t.Context(), n)
-			require.ErrorIs(t, err, want, "AllowN(%d)", n)
-			require.False(t, allowed)
-			if r, ok := l.(fairlimit.Reserver); ok {
-				_, err = r.ReserveN(t.Context(), n)
-				require.ErrorIs(t, err, want, "ReserveN(%d)", n)
-			}
-		}
-		assert.Equal(t, fairlimit.Status{Available: 3}, status(t, l))
+// A Cluster would keep the keys of such a queue in different slots.
+func TestBracesInTheWrongPlaceAreRefused(t *testing.T) {
+	for _, c := range []struct{ prefix, name, blames string }{
+		{"fairlimit:", "}n", `the name "}n" begins with }`},
+		{"", "}", `the name "}" begins with }`},
+		{"{}", "n", `the prefix "{}"`},
+		{"{}x{a}", "n", `the prefix "{}x{a}"`},
+	} {
+		_, err := fairlimit.New(nowhere(t), c.name, fairlimit.PerSecond(1), fairlimit.WithPrefix(c.prefix))
+		require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+		assert.ErrorContains(t, err, c.blames)
+	}
+	for _, c := range []struct{ prefix, name string }{{"p{q}", "n"}, {"p{", "n"}, {"p}", "n"}, {"", "a{}b"}, {"", "{"}} {
+		_, err := fairlimit.New(nowhere(t), c.name, fairlimit.PerSecond(1), fairlimit.WithPrefix(c.prefix))
+		assert.NoError(t, err, "%+v", c)
+	}
+}
+
+func TestAPrefixStandsBeforeTheKeys(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		require.True(t, allow(t, queueOf(t, server.Client, "n", fairlimit.PerHour(1), fairlimit.WithPrefix("p{q}"))))
+		assert.Equal(t, []string{"p{q}{n}", "p{q}{n}:calls"}, server.Keys())
 	})
 }
 
-// The key of window is the name itself, unless there is a prefix.
-func TestTheErrorOfAForeignKeyNamesTheLimiterOnce(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		name := redistest.Name(t)
-		for prefix, times := range map[string]int{"": 1, "prefix:": 2} {
-			l, err := fairlimit.New(
-				rdb, name, fairlimit.PerSecond(1), fairlimit.WithEngine(window.New), fairlimit.WithPrefix(prefix))
-			require.NoError(t, err)
-			require.NoError(t, rdb.Set(t.Context(), prefix+name, "x", time.Hour).Err())
-			err = l.Wait(t.Context())
-			require.ErrorIs(t, err, fairlimit.ErrState)
-			require.Equal(t, times, strings.Count(err.Error(), name), err)
-			require.Contains(t, err.Error(), prefix+name)
+func TestAnEngineWithoutTurnsAheadIsNoQueue(t *testing.T) {
+	e := fairlimit.WithEngine(plain{}.build)
+	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), e)
+	require.NoError(t, err)
+	assert.NotImplements(t, (*interface{ Requeue(context.Context) error })(nil), l)
+	_, err = fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), e)
+	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+	_, err = fairlimit.Open(nowhere(t), "n", e)
+	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+	_, err = fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), e, fairlimit.WithFlow("a", 1))
+	require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+	for want, build := range map[error]engine.Builder{
+		assert.AnError:             func(engine.Config) (engine.Engine, error) { return nil, assert.AnError },
+		fairlimit.ErrInvalidOption: func(engine.Config) (engine.Engine, error) { return nil, nil },
+	} {
+		_, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build))
+		require.ErrorIs(t, err, want)
+	}
+}
+
+func TestBadNumbersOfPermitsAreErrors(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		q := queueOf(t, server.Client, "n", fairlimit.PerHour(3))
+		for n, want := range map[int]error{
+			0: fairlimit.ErrInvalidPermits, math.MinInt: fairlimit.ErrInvalidPermits,
+			4: fairlimit.ErrExceedsQuota, math.MaxInt: fairlimit.ErrExceedsQuota,
+		} {
+			require.ErrorIs(t, q.WaitN(t.Context(), n), want)
+			allowed, err := q.AllowN(t.Context(), n)
+			require.ErrorIs(t, err, want)
+			require.False(t, allowed)
+			_, err = q.ReserveN(t.Context(), n)
+			require.ErrorIs(t, err, want)
 		}
+		assert.Equal(t, fairlimit.Status{Available: 3}, status(t, q))
 	})
 }
 
 func TestACtxThatIsNilOrHasEndedIsAnErrorOfEveryCall(t *testing.T) {
-	s, q := newSteered(t)
+	q := queueOf(t, nowhere(t), "n", fairlimit.PerSecond(5))
 	var none context.Context
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for method, call := range calls(q) {
 		assert.ErrorIs(t, call(none), fairlimit.ErrNilContext, method)
 		assert.ErrorIs(t, call(ended), context.Canceled, method)
+		assert.NotErrorIs(t, call(ended), fairlimit.ErrUnreachable, method)
 	}
-	require.ErrorIs(t, q.Pause(ended, time.Second), context.Canceled)
-	_, _, err := q.Quotas(ended)
-	require.ErrorIs(t, err, context.Canceled)
-	assert.Empty(t, s.pauses, "nothing was asked")
 }
 
-func TestAnErrorNamesItsLimiterOnce(t *testing.T) {
-	t.Parallel()
-	l := named(t, nowhere(t), "tax-office", fairlimit.PerSecond(5))
-	for method, call := range calls(l) {
+func TestAnErrorNamesItsLimiterOnceAndWhereRedisWasLookedFor(t *testing.T) {
+	q := queueOf(t, nowhere(t), "tax-office", fairlimit.PerSecond(5))
+	for method, call := range calls(q) {
 		err := call(t.Context())
 		require.ErrorIs(t, err, fairlimit.ErrUnreachable, method)
 		assert.Equal(t, 1, strings.Count(err.Error(), "fairlimit: "), err)
 		assert.True(t, strings.HasPrefix(err.Error(), `fairlimit: "tax-office": `), err)
+		assert.ErrorContains(t, err, "127.0.0.1:1")
 	}
 }
 
-func TestARefusalSaysWhatTheTurnIsTooLateFor(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := named(t, rdb, "tax-office", fairlimit.Every(time.Minute), fairlimit.WithMaxWait(30*time.Second))
-		require.NoError(t, l.Wait(t.Context()))
-		assert.EqualError(t, l.Wait(t.Context()),
-			`fairlimit: "tax-office": refused: the turn would come in 1m0s, later than WithMaxWait (30s left) allows`)
-		ctx := within(t, 5*time.Second)
-		assert.EqualError(t, l.Wait(ctx),
-			`fairlimit: "tax-office": refused: the turn would come in 1m0s, later than ctx's deadline (in 5s) allows`)
+// The client waits for a minute, and does not look at its ctx.
+func TestEveryCallEndsAfterFiveSeconds(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		rdb, w := wayTo(t, server)
+		q := queueOf(t, rdb, "q", fairlimit.PerSecond(5))
+		w.is(traffic{there: 8 * time.Second})
+		for method, call := range calls(q) {
+			began := time.Now()
+			err := call(context.Background())
+			require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown, method)
+			require.NotErrorIs(t, err, context.DeadlineExceeded, "%s: nobody's deadline", method)
+			assert.Equal(t, 5*time.Second, time.Since(began), method)
+			time.Sleep(time.Minute)
+		}
 	})
 }
 
-// pausedInAReset is a queue that is paused for an hour while a Reset is on its
-// way. One caller slept, and done tells after how long it went.
-func pausedInAReset(
-	t *testing.T, hooks []redis.Hook, opts ...fairlimit.Option,
-) (q *fairlimit.Queue, done <-chan time.Duration) {
-	rdb := redistest.Mini(t).NewClient(t)
-	q = queueOf(t, rdb, redistest.Name(t), fairlimit.Every(time.Minute), opts...)
-	require.NoError(t, q.Reset(t.Context())) // the script is loaded
-	require.NoError(t, q.Wait(t.Context()))
-	start, went := time.Now(), make(chan time.Duration, 1)
-	go func() {
-		assert.NoError(t, q.Wait(t.Context()))
-		went <- time.Since(start)
-	}()
-	synctest.Wait()
-	for _, hook := range hooks {
-		rdb.AddHook(hook)
+// Nothing is granted, and nothing changes, until somebody resets the queue.
+func TestAKeyThatHoldsSomethingElseIsAnError(t *testing.T) {
+	const head = "fairlimit:{n}"
+	text := func(key, value string) func(*redistest.MiniServer) error {
+		return func(server *redistest.MiniServer) error { return server.Set(key, value) }
 	}
-	reset := make(chan error, 1)
-	go func() { reset <- q.Reset(t.Context()) }()
-	time.Sleep(50 * time.Millisecond)
-	require.NoError(t, q.Pause(t.Context(), time.Hour))
-	require.NoError(t, <-reset)
-	return q, went
+	each(t, map[string]func(*redistest.MiniServer) error{
+		"a list":                    func(s *redistest.MiniServer) error { _, err := s.Lpush(head, "x"); return err },
+		"other text":                text(head, "x"),
+		"an older release":          text(head, "\x04\x00\x01\xff 12"),
+		"words that are no numbers": text(head, "1 2 3 4 5 6 7 x calls"),
+		"a log that is none":        text(head+":calls", "x"),
+	}, func(t *testing.T, server *redistest.MiniServer, spoil func(*redistest.MiniServer) error) {
+		require.NoError(t, spoil(server))
+		q, before := queueOf(t, server.Client, "n", fairlimit.PerHour(5)), server.Dump()
+		asks := []string{"Wait", "WaitN", "Allow", "ReserveN", "Take"}
+		if server.Exists(head) {
+			asks = append(asks, "Status", "Pause", "Resume", "Requeue")
+		}
+		for _, method := range asks {
+			require.ErrorIs(t, calls(q)[method](t.Context()), fairlimit.ErrState, method)
+		}
+		require.Equal(t, before, server.Dump())
+		require.NoError(t, q.Reset(t.Context()))
+		require.True(t, allow(t, q))
+	})
 }
 
-func TestAResetFreesNobodyFromALaterPause(t *testing.T) {
+func TestLimitersWithOtherUnitsAreRefused(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		q, plain := tokens(t, server.Client), queueOf(t, server.Client, "q", fairlimit.PerMinute(60))
+		require.NoError(t, q.Wait(t.Context()))
+		err := plain.Wait(t.Context())
+		require.ErrorIs(t, err, fairlimit.ErrUnsupported)
+		assert.ErrorContains(t, err, "counts calls,tokens, this limiter calls: Reset of the queue changes that")
+		require.NoError(t, plain.Reset(t.Context()))
+		require.NoError(t, plain.Wait(t.Context()))
+		require.ErrorIs(t, q.Wait(t.Context()), fairlimit.ErrUnsupported)
+	})
+}
+
+// A process that stops in the middle leaves nothing that runs: see TestMain as
+// well.
+func TestNothingRunsOnceNobodyWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var way onTheWay
-		way.back.Store(int64(300 * time.Millisecond))
-		var f rateLimiter
-		var lost atomic.Bool
-		q, done := pausedInAReset(t, []redis.Hook{refuses{set: &lost}, &way}, fairlimit.WithFallback(&f))
-		lost.Store(true)
-		allowed, err := q.Allow(t.Context())
-		require.NoError(t, err)
-		assert.False(t, allowed, "the pause holds the fallback")
-		assert.Zero(t, f.permits.Load())
-		lost.Store(false)
-		assert.GreaterOrEqual(t, <-done, time.Hour)
+		server := redistest.Mini(t)
+		q := queueOf(t, server.Client, "q", fairlimit.Every(10*time.Second))
+		ctx, leave := context.WithCancel(t.Context())
+		for range 5 {
+			waits(ctx, q)
+		}
+		time.Sleep(3 * time.Second)
+		leave()
+		synctest.Wait()
+		commands := server.CommandCount()
+		time.Sleep(time.Hour)
+		assert.Equal(t, commands, server.CommandCount())
 	})
 }
 
-// stuck is an engine whose calls wait for the end of the test.
-type stuck struct {
-	*stub
-	until chan struct{}
-}
-
-func (e *stuck) Take(context.Context, []engine.Request) ([]engine.Answer, error) {
-	<-e.until
-	return nil, assert.AnError
-}
-
-func (e *stuck) Status(context.Context) (engine.Status, error) {
-	<-e.until
-	return engine.Status{Available: 7}, nil
-}
-
-func (e *stuck) Reset(context.Context) error {
-	<-e.until
-	return nil
-}
-
-func TestEveryMethodReturnsAfterFiveSeconds(t *testing.T) {
-	for _, name := range []string{"Wait", "WaitN", "Allow", "ReserveN", "Status", "Reset"} {
-		synctest.Test(t, func(t *testing.T) {
-			e := &stuck{&stub{queues: true}, make(chan struct{})}
-			build := func(engine.Config) (engine.Engine, error) { return e, nil }
-			rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", ReadTimeout: -1})
-			defer func() { _ = rdb.Close() }()
-			l, err := fairlimit.New(rdb, "n", fairlimit.PerSecond(1), fairlimit.WithEngine(build))
-			require.NoError(t, err)
-			start := time.Now()
-			err = calls(l.(fairlimit.Reserver))[name](context.Background())
-			require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown, name)
-			require.NotErrorIs(t, err, context.DeadlineExceeded, "%s: nobody's deadline", name)
-			assert.Equal(t, 5*time.Second, time.Since(start), name)
-			close(e.until)
-		})
-	}
+func TestAQuotaIsText(t *testing.T) {
+	parsed, err := fairlimit.ParseQuota("100/2m burst 10")
+	require.NoError(t, err)
+	assert.Equal(t, "100/2m burst 10", parsed.String())
+	_, err = fairlimit.ParseQuota("20/1s 3/1m")
+	require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
 }

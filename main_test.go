@@ -3,9 +3,9 @@ package fairlimit_test
 import (
 	"context"
 	"errors"
+	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,243 +16,91 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestMain holds the whole binary to what a limiter promises: no goroutine is
-// left when nobody uses it.
+// TestMain fails the package if a goroutine is left when nobody uses a limiter.
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// The words that all tests of limiters share.
-var (
-	limiter = limitertest.New
-	named   = limitertest.Named
-	status  = limitertest.Status
-	calls   = limitertest.Calls
-	engines = limitertest.Engines
-)
+// bubble runs f on fake time, with a server whose clock is that of the bubble.
+func bubble(t *testing.T, f func(t *testing.T, server *redistest.MiniServer)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := redistest.Mini(t)
+		defer time.Sleep(10 * time.Second) // in which what is under way ends
+		f(t, server)
+	})
+}
 
-// onBoth runs f with each engine on each kind of server.
-func onBoth(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient, e fairlimit.Option)) {
-	for name, e := range engines() {
+// each runs a test in a bubble for each case of a table.
+func each[C any](t *testing.T, cases map[string]C, f func(t *testing.T, server *redistest.MiniServer, c C)) {
+	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) { f(t, rdb, e) })
+			bubble(t, func(t *testing.T, server *redistest.MiniServer) { f(t, server, c) })
 		})
 	}
 }
 
-// nowhere returns a client of a server that is not there. It tries once.
-func nowhere(t testing.TB) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { redistest.Close(rdb) })
-	return rdb
-}
-
+// queueOf makes a limiter. Unless it is given one, it has no guard.
 func queueOf(
-	t *testing.T, rdb *redis.Client, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
+	t testing.TB, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
 ) *fairlimit.Queue {
+	t.Helper()
 	q, err := fairlimit.NewQueue(rdb, name, quota, append([]fairlimit.Option{fairlimit.WithGuard(0)}, opts...)...)
 	require.NoError(t, err)
 	return q
 }
 
-// stub is an engine that answers as the test says, when the test says.
-type stub struct {
-	queues   bool
-	calls    chan *call
-	mu       sync.Mutex
-	returned []engine.Grant
-}
-
-// call is one Take that waits for its answer.
-type call struct {
-	ctx      context.Context
-	requests []engine.Request
-	answer   chan<- outcome
-}
-
-type outcome struct {
-	answers []engine.Answer
-	err     error
-}
-
-func newStub(t testing.TB, opts ...fairlimit.Option) (*stub, fairlimit.Limiter) {
-	s := &stub{queues: true, calls: make(chan *call)}
-	return s, s.limiter(t, opts...)
-}
-
-func (s *stub) limiter(t testing.TB, opts ...fairlimit.Option) fairlimit.Limiter {
-	return s.with(t, nowhere(t), opts...)
-}
-
-// with makes a limiter with a client, by which it goes although nothing is sent.
-func (s *stub) with(t testing.TB, rdb redis.UniversalClient, opts ...fairlimit.Option) fairlimit.Limiter {
-	t.Cleanup(func() { _ = rdb.Close() })
-	build := func(engine.Config) (engine.Engine, error) { return s, nil }
-	l, err := fairlimit.New(rdb, "stub", fairlimit.PerSecond(1), append(opts, fairlimit.WithEngine(build))...)
-	require.NoError(t, err)
-	return l
-}
-
-func (s *stub) Queues() bool   { return s.queues }
-func (s *stub) Fits(int) error { return nil }
-
-func (s *stub) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	answer := make(chan outcome)
-	s.calls <- &call{ctx, requests, answer}
-	o := <-answer
-	return o.answers, o.err
-}
-
-func (s *stub) GiveBack(_ context.Context, grants []engine.Grant) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.returned = append(s.returned, grants...)
-	return nil
-}
-
-func (s *stub) givenBack() []engine.Grant {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.returned
-}
-
-func (s *stub) Status(context.Context) (engine.Status, error) { return engine.Status{}, nil }
-func (s *stub) Reset(context.Context) error                   { return nil }
-
-// grants answers the first count requests with turns at once.
-func (c *call) grants(count int) {
-	answers := make([]engine.Answer, count)
-	for i := range answers {
-		answers[i] = granted(0, c.requests[i].N)
-	}
-	c.answer <- outcome{answers: answers}
-}
-
-func (c *call) answers(answers ...engine.Answer) { c.answer <- outcome{answers: answers} }
-func (c *call) fails(err error)                  { c.answer <- outcome{err: err} }
-
-func (c *call) permits() []int {
-	all := make([]int, len(c.requests))
-	for i, r := range c.requests {
-		all[i] = r.N
+// processes makes so many limiters of one name, each with a client of its own.
+func processes(
+	t *testing.T, server *redistest.MiniServer, count int, quota fairlimit.Quota, opts ...fairlimit.Option,
+) (all []*fairlimit.Queue) {
+	for range count {
+		all = append(all, queueOf(t, server.NewClient(t), "q", quota, opts...))
 	}
 	return all
 }
 
-func granted(wait time.Duration, n int) engine.Answer {
-	return engine.Answer{Granted: true, Wait: wait, Grant: engine.Grant{ID: "grant", At: int64(wait), N: n}}
+// nowhere is a client of a server that is not there.
+func nowhere(t testing.TB) *redis.Client {
+	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
+	t.Cleanup(func() { _ = rdb.Close() })
+	return rdb
 }
 
-func refused(wait time.Duration) engine.Answer { return engine.Answer{Wait: wait} }
-
-// lineUp lets callers for 1, 2, … n permits call one after the other, and
-// returns their errors in the order in which they return.
-func lineUp(ctx context.Context, l fairlimit.Limiter, from, to int) <-chan error {
-	errs := make(chan error, to-from+1)
-	for n := from; n <= to; n++ {
-		go func() { errs <- l.WaitN(ctx, n) }()
-		synctest.Wait()
-	}
-	return errs
+func status(t testing.TB, l fairlimit.Limiter) fairlimit.Status {
+	t.Helper()
+	s, err := l.Status(context.WithoutCancel(t.Context()))
+	require.NoError(t, err)
+	return s
 }
 
-// goers lets so many callers wait, one after the other, and notes who went when.
-type goers struct {
-	mu    sync.Mutex
-	order []int
-	at    []time.Time
-	all   sync.WaitGroup
+func allow(t testing.TB, l fairlimit.Limiter) bool {
+	t.Helper()
+	allowed, err := l.Allow(t.Context())
+	require.NoError(t, err)
+	return allowed
 }
 
-func (g *goers) wait(t *testing.T, l fairlimit.Limiter, first, count int) {
-	for who := first; who < first+count; who++ {
-		g.all.Go(func() {
-			if !assert.NoError(t, l.Wait(t.Context())) {
-				return
-			}
-			g.goes(who)
-		})
-		synctest.Wait()
-	}
+// reserve takes a turn that nobody has to wait for.
+func reserve(t testing.TB, q *fairlimit.Queue, n int) *fairlimit.Reservation {
+	t.Helper()
+	r, err := q.ReserveN(t.Context(), n)
+	require.NoError(t, err)
+	return r
 }
 
-func (g *goers) goes(who int) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.order, g.at = append(g.order, who), append(g.at, time.Now())
+// background calls, and returns once the caller waits.
+func background(call func() error) <-chan error {
+	done := make(chan error, 1)
+	go func() { done <- call() }()
+	synctest.Wait()
+	return done
 }
 
-// most is the most who went in any stretch of so long.
-func (g *goers) most(per time.Duration) (most int) {
-	slices.SortFunc(g.at, time.Time.Compare)
-	for i := range g.at {
-		in := 0
-		for _, at := range g.at[i:] {
-			if at.Sub(g.at[i]) < per {
-				in++
-			}
-		}
-		most = max(most, in)
-	}
-	return most
-}
-
-// commands is the part of a hook that is not about single commands: it passes
-// everything on.
-type commands struct{}
-
-func (commands) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (commands) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-// late holds up every answer.
-type late struct {
-	commands
-	by time.Duration
-}
-
-func (l late) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		time.Sleep(l.by)
-		return err
-	}
-}
-
-// onTheWay holds up the next command, on its way there or back.
-type onTheWay struct {
-	commands
-	there, back atomic.Int64
-}
-
-func (o *onTheWay) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		there, back := o.there.Swap(0), o.back.Swap(0)
-		time.Sleep(time.Duration(there))
-		err := next(ctx, cmd)
-		time.Sleep(time.Duration(back))
-		return err
-	}
-}
-
-// refuses fails what is asked while it is set.
-type refuses struct {
-	commands
-	set *atomic.Bool
-}
-
-func (r refuses) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if r.set.Load() {
-			cmd.SetErr(errors.New("refused"))
-			return cmd.Err()
-		}
-		return next(ctx, cmd)
-	}
+// waits is a Wait in the background.
+func waits(ctx context.Context, l fairlimit.Limiter) <-chan error {
+	return background(func() error { return l.Wait(ctx) })
 }
 
 // within is a ctx of the test that ends after a time.
@@ -260,4 +108,218 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(t.Context(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+// crowd is callers, of any limiters, in the order of their calls.
+type crowd struct {
+	*testing.T
+	began time.Time
+	all   sync.WaitGroup
+	mu    sync.Mutex
+	who   int
+	went  []went
+}
+
+// went is a caller that has gone.
+type went struct {
+	who, permits int
+	at           time.Duration // since the crowd began
+}
+
+func newCrowd(t *testing.T) *crowd { return &crowd{T: t, began: time.Now()} }
+
+// call lets a caller wait for its turn. It may leave, or be refused because of its
+// deadline.
+func (c *crowd) call(ctx context.Context, l fairlimit.Limiter, permits int) {
+	c.goes(permits, func() error {
+		err := l.WaitN(ctx, permits)
+		_, hasDeadline := ctx.Deadline()
+		assert.True(c, err == nil || hasDeadline || ctx.Err() != nil, "%v", err)
+		return err
+	})
+}
+
+// goes is a caller that goes unless wait returns an error.
+func (c *crowd) goes(permits int, wait func() error) {
+	who := c.who
+	c.who++
+	c.all.Go(func() {
+		if wait() == nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.went = append(c.went, went{who, permits, time.Since(c.began)})
+		}
+	})
+}
+
+// line lets so many callers wait, one behind the other.
+func (c *crowd) line(l fairlimit.Limiter, count int) {
+	for range count {
+		c.call(c.Context(), l, 1)
+		synctest.Wait()
+	}
+}
+
+// gone waits for all. Those who went are in the order of their calls.
+func (c *crowd) gone() []went {
+	c.all.Wait()
+	slices.SortFunc(c.went, func(a, b went) int { return a.who - b.who })
+	return c.went
+}
+
+// inOrder fails unless nobody went before somebody who called earlier.
+func (c *crowd) inOrder() {
+	c.Helper()
+	all := c.gone()
+	for i := 1; i < len(all); i++ {
+		require.LessOrEqual(c, all[i-1].at, all[i].at, "%d went after %d", all[i-1].who, all[i].who)
+	}
+}
+
+// most is how many permits went at most in a window of so long.
+func (c *crowd) most(per time.Duration) (most int) {
+	all := slices.Clone(c.gone())
+	slices.SortFunc(all, func(a, b went) int { return int(a.at - b.at) })
+	for i := range all {
+		held := 0
+		for _, w := range all[i:] {
+			if w.at-all[i].at < per {
+				held += w.permits
+			}
+		}
+		most = max(most, held)
+	}
+	return most
+}
+
+// between counts who went after one moment and before another.
+func (c *crowd) between(from, to time.Duration) (count int) {
+	for _, w := range c.gone() {
+		if from < w.at && w.at < to {
+			count++
+		}
+	}
+	return count
+}
+
+// way is a client's way to its server. Commands take their time on it, or fail.
+type way struct {
+	mu     sync.Mutex
+	now    traffic
+	asked  int // commands
+	script int // of them those that run a script
+}
+
+type traffic struct {
+	there, back   time.Duration
+	before, after error  // instead of the command, instead of its answer
+	at            func() // once the command is there
+}
+
+// is sets how it goes from now on, and counts anew.
+func (w *way) is(now traffic) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.now, w.asked, w.script = now, 0, 0
+}
+
+func (w *way) counts() (asked, scripts int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked, w.script
+}
+
+func (w *way) enter(cmd redis.Cmder) traffic {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked++
+	if cmd.Name() == "evalsha" {
+		w.script++
+	}
+	return w.now
+}
+
+func (w *way) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (w *way) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
+
+func (w *way) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		now := w.enter(cmd)
+		time.Sleep(now.there)
+		if err := now.before; err != nil {
+			cmd.SetErr(err)
+			return err
+		}
+		if now.at != nil {
+			now.at()
+		}
+		err := next(ctx, cmd)
+		time.Sleep(now.back)
+		if now.after != nil {
+			err = now.after
+			cmd.SetErr(err)
+		}
+		return err
+	}
+}
+
+// wayTo is a client of a server that knows the scripts, and the way to it.
+func wayTo(t *testing.T, server *redistest.MiniServer) (*redis.Client, *way) {
+	t.Helper()
+	w, rdb := &way{}, server.NewClient(t)
+	knows := queueOf(t, rdb, "scripts", fairlimit.PerSecond(5))
+	require.NoError(t, reserve(t, knows, 1).Cancel(t.Context()))
+	status(t, knows)
+	require.NoError(t, knows.Requeue(t.Context()))
+	require.NoError(t, knows.Pause(t.Context(), time.Second))
+	require.NoError(t, knows.Reset(t.Context()))
+	require.NoError(t, rdb.Del(t.Context(), "fairlimit:{scripts}", "fairlimit:{scripts}:calls").Err())
+	rdb.AddHook(w)
+	return rdb, w
+}
+
+var noConnection = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
+
+// saying is an error that Redis answers with.
+type saying string
+
+func (s saying) Error() string { return string(s) }
+func (saying) RedisError()     {}
+
+// plain is an engine that grants no turns ahead, and is not asked.
+type plain struct{ engine.Engine }
+
+func (p plain) build(engine.Config) (engine.Engine, error) { return p, nil }
+
+// calls are all that a limiter can be asked, by the name of the method.
+func calls(q *fairlimit.Queue) map[string]func(context.Context) error {
+	return map[string]func(context.Context) error{
+		"Wait":  q.Wait,
+		"WaitN": func(ctx context.Context) error { return q.WaitN(ctx, 2) },
+		"Allow": func(ctx context.Context) error {
+			_, err := q.Allow(ctx)
+			return err
+		},
+		"Status": func(ctx context.Context) error {
+			_, err := q.Status(ctx)
+			return err
+		},
+		"ReserveN": func(ctx context.Context) error {
+			_, err := q.ReserveN(ctx, 1)
+			return err
+		},
+		"Take": func(ctx context.Context) error {
+			_, err := q.Take(ctx, nil)
+			return err
+		},
+		"Reset":        q.Reset,
+		"Pause":        func(ctx context.Context) error { return q.Pause(ctx, time.Minute) },
+		"Resume":       q.Resume,
+		"Requeue":      q.Requeue,
+		"SetQuotas":    func(ctx context.Context) error { return q.SetQuotas(ctx, fairlimit.PerSecond(3)) },
+		"ForgetQuotas": q.ForgetQuotas,
+	}
 }

@@ -1,12 +1,10 @@
 package fairlimit
 
 import (
-	"context"
-	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
@@ -18,37 +16,24 @@ import (
 type Option func(*options)
 
 type options struct {
-	build     engine.Builder
-	prefix    *string
-	maxWait   time.Duration
-	extra     []engine.Quota
-	guard     time.Duration
-	guarded   bool // WithGuard was given
-	maxQueued int
-	fallback  Fallback
-	retry     bool
-	replicas  int
-	stored    bool
-	trace     *Trace // never nil
-
-	units      []engine.Unit // by name, once all options are known
-	unitGuards map[string]time.Duration
-
-	flow      string // its id, empty without one
-	weight    int
-	flowQuota *Quota // its ceiling, nil for none
-	lookAhead int    // 0: the engine chooses
-
-	pauseWithin time.Duration
-	maxLateness *time.Duration // nil: see lateness
-	steers      bool           // one of the two asks for what only a queue can do
+	build   engine.Builder
+	prefix  *string
+	maxWait time.Duration // 0: any
+	extra   []engine.Quota
+	units   []engine.Unit  // by name, once all options are known
+	guard   *time.Duration // nil: the engine's own
+	flow    string         // its id, empty without one
+	weight  int
+	retry   bool
+	stored  bool
+	trace   *Trace // never nil
 
 	err error // the first that an option met
 }
 
 // collect applies the options over the defaults.
 func collect(opts []Option) (*options, error) {
-	o := &options{build: fair.New, maxWait: engine.Forever, pauseWithin: defaultPauseWithin, trace: &Trace{}}
+	o := &options{build: fair.New, trace: &Trace{}}
 	for _, opt := range opts {
 		if opt == nil {
 			o.refuse("nil option")
@@ -56,13 +41,7 @@ func collect(opts []Option) (*options, error) {
 		}
 		opt(o)
 	}
-	if o.flowQuota != nil && o.flow == "" {
-		o.refuse("WithFlowQuota without WithFlow has no effect")
-	}
-	if o.retry && o.fallback != nil {
-		o.refuse("WithRetry and WithFallback: callers either wait for Redis or go elsewhere")
-	}
-	o.finishUnits()
+	slices.SortFunc(o.units, func(a, b engine.Unit) int { return strings.Compare(a.Name, b.Name) })
 	return o, o.err
 }
 
@@ -103,15 +82,12 @@ func WithPrefix(p string) Option {
 	return func(o *options) { o.prefix = &p }
 }
 
-// WithMaxWait refuses every turn that lies further than d ahead, even if the
-// caller's ctx allows it. 0, the default, means no limit.
+// WithMaxWait refuses every turn that comes later than d after the call, even if
+// the caller's ctx allows it. 0, the default, means no limit.
 func WithMaxWait(d time.Duration) Option {
 	return func(o *options) {
 		o.length("WithMaxWait", d)
-		o.maxWait = engine.Forever
-		if d > 0 {
-			o.maxWait = d
-		}
+		o.maxWait = d
 	}
 }
 
@@ -126,9 +102,9 @@ func WithExtraQuota(q Quota) Option {
 	}
 }
 
-// WithGuard lengthens the Per of every quota by d. The default is 50 ms, or a
-// twentieth of the shortest Per if that is less. It costs at most one permit in
-// 21. 0 means no guard. The engine window has none.
+// WithGuard lengthens the Per of every quota by d. The default is a twentieth of
+// the shortest Per, 250 ms at most. It costs at most one permit in 21. The engine
+// window has none.
 //
 // A turn is on time on Redis's clock. The call that it allows reaches the
 // upstream later, by a delay that varies: timers, replies, the network. So calls
@@ -139,89 +115,61 @@ func WithExtraQuota(q Quota) Option {
 // A guard may be longer than Per: one permit every 20 ms, with a guard of 60 ms,
 // becomes one every 80 ms.
 //
+// A caller that wakes more than d/2 after its turn, and more than a millisecond,
+// does not go: the other half is for the way to the upstream. It gives the turn back
+// and asks again, first in the line of its Limiter. After ten such turns in a row it
+// gets [ErrMissed]. On a busy machine callers can be late by some milliseconds: with
+// a Per below 100 ms give a guard of your own. With a guard of 0 every turn is taken,
+// however late.
+//
 // The window of a Burst, Per × Burst ÷ Permits, is lengthened only in
 // proportion. If the upstream counts bursts as well, add a quota for them with
 // [WithExtraQuota].
 func WithGuard(d time.Duration) Option {
 	return func(o *options) {
 		o.length("WithGuard", d)
-		o.guard, o.guarded = d, true
+		o.guard = &d
 	}
 }
 
-const mostReplicas = 1000
-
-// WithReplicas lets a turn count only once n replicas have it. They are replicas
-// of the Redis that holds the key, and n is 1 to 1000. Without this option, a
-// failover to a replica that lagged behind forgets the newest turns, and as many
-// can be granted again.
+// WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has
+// stored, in place of its own. They lie beside the queue, in the key
+// <prefix>{name}:quota. If none are stored, its own quotas hold, also after Redis
+// has lost them. Redis runs one GET more for each question. After a change each
+// process sends one question more.
 //
-// The script and WAIT go out in one pipeline on one connection. WAIT waits for
-// half a second, or half of the client's ReadTimeout if that is less. If fewer
-// than n replicas have the turns by then, nobody goes: the callers that were
-// granted turns get [ErrNotReplicated], and their permits are given back at
-// once. Refusals write nothing, and remain refusals. From then on fair waits for n
-// replicas before it asks for a turn, and all callers get that error until they are
-// there.
-//
-// It costs one more command in the same round trip, and the delay of
-// replication: a turn that is due at once comes later by that, which the guard
-// has to cover. Status, Reset and returned permits do not wait for replicas. A
-// turn is safe if every replica has it, or if the most advanced replica is
-// promoted, as Sentinel and Cluster attempt.
-//
-// The client has to be a *redis.Client (also one under Sentinel), a
-// *redis.ClusterClient or a *redis.Ring. For any other client the error of [New]
-// matches [ErrUnsupported]. An ACL has to allow WAIT.
-func WithReplicas(n int) Option {
-	return func(o *options) {
-		if n < 1 || n > mostReplicas {
-			o.refuse("WithReplicas: %d, want 1 to %d", n, mostReplicas)
-		}
-		o.replicas = n
-	}
+// The key holds text that a person can read and write: "20/1s 100/2m burst 10";
+// see [Quota.String]. If the text is not a quota, nobody goes: the error matches
+// [ErrState]. The quotas of units stand behind semicolons: "60/1m; tokens
+// 20000/1m". Those of [WithUnit] hold for units that the text does not name.
+func WithStoredQuota() Option {
+	return func(o *options) { o.stored = true }
 }
 
-// canReplicate tells apart the clients whose one connection to the one server
-// of a key can be had.
-func (o *options) canReplicate(rdb redis.UniversalClient) error {
-	if o.replicas == 0 {
-		return nil
-	}
-	switch rdb.(type) {
-	case *redis.Client, *redis.ClusterClient, *redis.Ring:
-		return nil
-	}
-	return fmt.Errorf("%w: WithReplicas with a %T", ErrUnsupported, rdb)
-}
-
-// replicated gives back what was granted and is not on enough replicas, before
-// anybody learns of it.
-type replicated struct{ engine.Engine }
-
-func (r replicated) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	answers, err := r.Engine.Take(ctx, requests)
-	if !errors.Is(err, ErrNotReplicated) || len(answers) == 0 {
-		return answers, err
-	}
-	var grants []engine.Grant
-	for _, a := range answers {
-		if a.Granted {
-			a.Grant.Unused = true
-			grants = append(grants, a.Grant)
-		}
-	}
-	if len(grants) == 0 {
-		return answers, nil
-	}
-	what := fmt.Errorf("%w; the permits were given back", err)
-	if problem := r.GiveBack(ctx, grants); problem != nil {
-		what = fmt.Errorf("%w; the permits pass unused, as giving them back failed: %v", err, problem)
-	}
-	for i := range answers {
-		if answers[i].Granted {
-			answers[i] = engine.Answer{Err: what}
-		}
-	}
-	return answers, nil
+// WithRetry makes callers wait while Redis is away, instead of failing. Wait,
+// WaitN, [Reservation.Wait] and ReserveN stay in line, in order, until their ctx
+// ends or [WithMaxWait] is over. A caller that has neither waits for as long as it
+// takes.
+//
+// Redis is away if it cannot be reached, if it does not answer, if the
+// connection breaks, or if it says LOADING, READONLY, MASTERDOWN, CLUSTERDOWN
+// or TRYAGAIN. Every other error is returned at once, such as [ErrState],
+// [ErrFull], NOPERM, a certificate that is not trusted, and a client that was
+// closed. Allow and AllowN do not wait for Redis to come back. Status, Reset,
+// Pause, SetQuotas and Cancel are sent once.
+//
+// The limiter asks for all its callers together, after 50 ms first, then after
+// twice as long each time, up to 1 s. It reads the status first, which consumes
+// nothing, and asks for turns once that is answered.
+//
+// If the caller's time is over while Redis is away, the error matches the ctx's
+// error (for WithMaxWait, context.DeadlineExceeded) and the failure, such as
+// [ErrUnreachable]. It is not a [*RefusedError]. If it matches
+// [ErrOutcomeUnknown], permits may have been consumed.
+//
+// The price: if an answer is lost, what it granted passes unused, and its
+// callers take later turns. No permit is used twice. Go-redis logs that it cannot
+// connect: see redis.SetLogger.
+func WithRetry() Option {
+	return func(o *options) { o.retry = true }
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -12,33 +11,31 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/duration"
 	"github.com/fairlimit/fairlimit/internal/naming"
-	"github.com/fairlimit/fairlimit/internal/quotatext"
-	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
-// Queue is a [Limiter] on an engine that grants turns ahead, as fair does. It
-// can also reserve turns, pause the queue for everybody, and change its quotas.
-// On such an engine the Limiter that [New] returns is a *Queue.
-type Queue struct{ *limiter }
+const longestPause = 365 * 24 * time.Hour
 
-var _ Reserver = (*Queue)(nil)
+// Queue is a [Limiter] on an engine that grants turns ahead, as fair does. It
+// can also reserve turns, pause the queue for everybody, requeue whoever waits, and
+// change its quotas. On such an engine the Limiter that [New] returns is a *Queue.
+type Queue struct{ *limiter }
 
 // NewQueue is [New] for an engine that grants turns ahead. For another engine,
 // such as window, the error matches [ErrUnsupported].
 func NewQueue(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (*Queue, error) {
-	l, err := build(rdb, name, quota, quota.check, opts)
+	l, err := New(rdb, name, quota, opts...)
 	if err != nil {
 		return nil, err
 	}
 	return queueOf(l, name)
 }
 
-// Open is [NewQueue] without a quota. The Queue can show its Status, pause, reset
-// and set quotas. If it is asked for permits, or a flow of it for its Status, the
-// error matches [ErrNoQuota], unless Open was given [WithStoredQuota] and a quota
-// is stored.
+// Open is [NewQueue] without a quota. The Queue can show its Status, pause, resume,
+// requeue, reset and set quotas. It has the units that the queue in Redis has. If
+// it is asked for permits, the error matches [ErrNoQuota], unless Open was given
+// [WithStoredQuota] and a quota is stored.
 func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Queue, error) {
-	l, err := build(rdb, name, Quota{}, func() error { return nil }, opts)
+	l, err := build(rdb, name, Quota{}, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -53,66 +50,152 @@ func queueOf(l Limiter, name string) (*Queue, error) {
 	return q, nil
 }
 
-// steerable returns an error if the queue cannot be steered, or ctx has ended,
-// and what that means.
-func (q *Queue) steerable(ctx context.Context, means string) error {
-	if q.steer == nil {
-		return fmt.Errorf("%w: its queue cannot be steered", ErrUnsupported)
+// Flow returns the same queue for the callers of a flow: see [WithFlow]. It is for
+// a process that has many flows, such as one for each tenant.
+//
+// Flow does no I/O, and what it returns needs no closing. Keep it: it has a line of
+// its own, in which callers stand in order. Everything else is that of the whole
+// queue, such as Status, Pause and Reset.
+func (q *Queue) Flow(id string, weight int) (*Queue, error) {
+	if err := checkFlow(id, weight); err != nil {
+		return nil, q.named(err)
 	}
-	return ready(ctx, means)
+	f := &limiter{
+		name: q.name, rdb: q.rdb, queue: q.queue.Flow(id, weight), sleepers: q.sleepers,
+		maxWait: q.maxWait, patience: q.patience, trace: q.trace, own: q.own,
+	}
+	f.lineUp(f.queue, q.line.Retry)
+	return &Queue{f}, nil
+}
+
+// WithFlow makes the limiter part of a flow, which has its share of the quota:
+//
+//	limiter, err := fairlimit.New(rdb, "tax-office", quota,
+//		fairlimit.WithFlow("billing", 1)) // this service, and its weight
+//
+// A flow is all limiters of the name with the same id, on all machines. Give all
+// limiters of the name a flow, and those of one flow the same weight. The id is any
+// text that is not empty. The weight is 1 to 1000. Flows that want more than there
+// is get permits in proportion to their weights, however many callers each has:
+//
+//   - While several flows are active, turns are evenly spaced, and all together
+//     hold few permits ahead. So a flow with few callers has its share as well.
+//   - A flow that is alone gets all of the quota.
+//   - A flow that is idle for half a second is forgotten, without credit or debt.
+//   - Callers of one limiter keep their order.
+//
+// A caller beyond the share of its flow waits in this process and has no turn
+// yet. Allow takes a permit that is due now if nobody of the flow waits. Limiters
+// without a flow take as much as they want.
+//
+// For a bad id or weight the error of New matches [ErrInvalidFlow]. For an engine
+// that grants no turns ahead it matches [ErrUnsupported].
+func WithFlow(id string, weight int) Option {
+	return func(o *options) {
+		if err := checkFlow(id, weight); err != nil {
+			o.fail(fmt.Errorf("%w: WithFlow: %w", ErrInvalidOption, err))
+		}
+		o.flow, o.weight = id, weight
+	}
+}
+
+const heaviest = 1000
+
+func checkFlow(id string, weight int) error {
+	switch {
+	case id == "":
+		return fmt.Errorf("%w: empty id", ErrInvalidFlow)
+	case weight < 1 || weight > heaviest:
+		return fmt.Errorf("%w: a weight of %d, want 1 to %d", ErrInvalidFlow, weight, heaviest)
+	}
+	return nil
+}
+
+// Pause lets nobody go for d from now, on any machine: the queue's clock stands
+// still. So what was left until a slot comes on top of the pause: a turn that
+// was 3 s ahead comes 3 s after the end of the pause. Pause is meant for an
+// upstream that answers 429 with Retry-After.
+//
+//   - Whoever sleeps hears of it within a second, if Redis answers. Callers that
+//     are due sooner may still go. The order stays.
+//   - A caller whose turn now comes after its deadline gets a [*RefusedError] once
+//     it hears of that, and its permits go back. It matches [ErrPaused].
+//   - Of several pauses the longest counts. So everybody may send the same one.
+//   - A pause lasts at least 2 s. In a shorter one, callers that have not heard of
+//     it could exceed the quota together with those that have.
+//   - Allow returns false, and [Status] says how long the pause still lasts.
+//   - [Queue.Resume] or Reset ends it.
+//
+// Permits used before the pause count for d longer. If d is less than a
+// microsecond or more than a year, the error matches [ErrInvalidPause].
+func (q *Queue) Pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 || d > longestPause {
+		return q.named(fmt.Errorf("%w: %v, want more than 0 and at most %v", ErrInvalidPause, d, longestPause))
+	}
+	if err := duration.Check(d); err != nil {
+		return q.named(fmt.Errorf("%w: %w", ErrInvalidPause, err))
+	}
+	d = max(d, 2*engine.Within)
+	if q.trace.Paused != nil {
+		q.trace.Paused(d)
+	}
+	return q.steer(ctx, "nothing was paused", "pause", func(ctx context.Context) (engine.News, error) {
+		return q.queue.Pause(ctx, d)
+	})
+}
+
+// Resume ends a pause: the queue's clock goes on, and all slots come sooner. If
+// the queue is not paused, nothing happens. Whoever sleeps hears of it within a
+// second. Callers whose turns come before they hear of it miss them and ask again.
+func (q *Queue) Resume(ctx context.Context) error {
+	return q.steer(ctx, "nothing was resumed", "resume", q.queue.Resume)
+}
+
+// Requeue makes turns void, so that all who wait ask again, in order, within a
+// second. What has gone stays counted. Use it after a process that held turns was
+// killed: they would pass unused.
+//
+// Callers that are due within a second still go. Until the second is over, calls
+// that come new wait for those that ask again. Each Requeue can make the last in
+// line wait up to a Per longer. Turns and reservations of before can no longer be
+// given back or settled.
+func (q *Queue) Requeue(ctx context.Context) error {
+	return q.steer(ctx, "nothing was requeued", "requeue", q.queue.Requeue)
 }
 
 // Quotas returns the quotas that hold for this limiter, and whether they are the
 // stored ones: see [WithStoredQuota]. A Queue that [Open] made has no quotas of
-// its own: it returns the stored ones.
-//
-// Quotas asks Redis, and restores what the server has lost, as Status does. A
-// queue that was made with quotas and without WithStoredQuota has nothing to
-// ask: then Redis hears nothing of what it has lost.
+// its own: it returns the stored ones. A queue that has quotas of its own, and no
+// WithStoredQuota, asks nothing.
 func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err error) {
-	if err := q.steerable(ctx, "nothing was asked"); err != nil {
+	if err := ready(ctx, "nothing was asked"); err != nil {
 		return nil, false, q.named(err)
 	}
 	if q.own != nil {
 		return slices.Clone(q.own), false, nil
 	}
-	type answer struct {
-		quotas []engine.Quota
-		stored bool
-	}
-	a, err := timeout.Call(ctx, func(ctx context.Context) (a answer, err error) {
-		began := time.Now()
-		a.quotas, a.stored, err = q.steer.Quotas(ctx)
-		q.trace.asked("quotas", 1, began, err)
-		return a, err
+	read, err := call(ctx, q.limiter, "nothing was asked", "quotas", func(ctx context.Context) ([]engine.Quota, error) {
+		var read []engine.Quota
+		read, stored, err = q.queue.Quotas(ctx)
+		return read, err
 	})
-	for _, q := range a.quotas {
-		quotas = append(quotas, Quota(q))
+	for _, quota := range read {
+		quotas = append(quotas, Quota(quota))
 	}
-	return quotas, a.stored, q.named(err)
+	return quotas, stored, err
 }
 
 // SetQuotas stores quotas in Redis. All limiters of the name that were made
-// [WithStoredQuota], on all machines, go by them instead of by their own. The
-// first decision of each limiter after the change obeys it. This queue itself
-// obeys only if it was made WithStoredQuota.
+// [WithStoredQuota], on all machines, go by them instead of by their own. If the
+// stored text changes, it is a [Queue.Requeue] as well: so wider and narrower
+// quotas reach whoever waits. What has gone stays counted.
 //
-// What was consumed stays consumed, until it has left the longest Per of before
-// the change. If the quotas become wider, turns that are held keep their slots.
-// If they become narrower, these turns come later, by the ratio of the rates.
-// Their callers learn of it as they learn of a [Queue.Pause], and turns that
-// share a slot still go together.
+// The quotas of units stand in the same text: those that are stored already if
+// this queue was made WithStoredQuota or by [Open], and else those of its
+// [WithUnit].
 //
-// The quotas of units stand in the same text: those that are stored already if this
-// queue was made WithStoredQuota, and else those of its [WithUnit] alone.
-//
-// It takes four questions to Redis. If that is gone once they are stored, the
-// error matches [ErrOutcomeUnknown] and says so. If [Queue.Flow] made the
-// queue, the quota is that of the flow.
-//
-// If a quota is invalid or none is given, the error matches [ErrInvalidQuota],
-// and [ErrUnsupported] if they are too long with those of the units: 1,000
-// bytes as text.
+// If a quota is invalid or none is given, the error matches [ErrInvalidQuota], and
+// [ErrUnsupported] if the engine cannot hold it.
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {
 	if len(quotas) == 0 {
 		return q.named(fmt.Errorf("%w: there is none to store; ForgetQuotas forgets the stored ones", ErrInvalidQuota))
@@ -124,177 +207,15 @@ func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {
 		}
 		all[i] = engine.Quota(quota)
 	}
-	return q.named(q.setQuotas(ctx, all))
+	return q.setQuotas(ctx, all)
 }
 
 // ForgetQuotas undoes [Queue.SetQuotas]: every limiter goes by the quotas that it
 // was made with.
-func (q *Queue) ForgetQuotas(ctx context.Context) error {
-	return q.named(q.setQuotas(ctx, nil))
-}
+func (q *Queue) ForgetQuotas(ctx context.Context) error { return q.setQuotas(ctx, nil) }
 
 func (q *Queue) setQuotas(ctx context.Context, quotas []engine.Quota) error {
-	if err := q.steerable(ctx, "nothing was stored"); err != nil {
-		return err
-	}
-	if q.only != "" {
-		return q.setCeiling(ctx, quotas)
-	}
-	return timeout.Do(ctx, q.trace.asks("set quotas", func(ctx context.Context) error {
-		return q.steer.SetQuotas(ctx, quotas)
-	}))
-}
-
-// WithStoredQuota makes the limiter use the quotas that [Queue.SetQuotas] has
-// stored, in place of its own. They lie beside the queue, in the key
-// <prefix>{name}:quota. If none are stored, its own quotas hold. Redis runs one
-// GET more for each question. After a change each process sends one question
-// more.
-//
-// The key holds text that a person can read and write: "20/1s 100/2m burst 10";
-// see [Quota.String]. If the text is not a quota, nobody goes: the error matches
-// [ErrState]. If Redis loses the text, the next limiter that knows it writes it
-// again. So to forget a quota, use [Queue.ForgetQuotas], not DEL. The quotas of
-// units stand behind semicolons: "60/1m; tokens 20000/1m". Those of [WithUnit]
-// hold for units that the text does not name.
-func WithStoredQuota() Option {
-	return func(o *options) { o.stored = true }
-}
-
-// Quota is the upstream's rule: at most Permits in ANY window of length Per,
-// however the window is placed in time.
-//
-// The zero value is not a quota: [New] refuses it. Per counts in whole
-// microseconds. A finer Per is rounded up, which is the safe side.
-type Quota struct {
-	Permits int           // at least 1
-	Per     time.Duration // at least a microsecond
-
-	// Burst is at most how many permits go at one moment. With 100 permits a
-	// minute and a Burst of 10, ten go together, and the next ten 6 s later: at
-	// most Burst fall into any window of length Per × Burst ÷ Permits. Unlike the
-	// burst of a token bucket it never makes a quota larger. 0 means Permits; 1
-	// means evenly spaced.
-	Burst int
-}
-
-// Every is one permit every d. The unit of d counts: [New] refuses Every(1),
-// which is a nanosecond. For one a second, write Every(time.Second).
-func Every(d time.Duration) Quota { return Quota{Permits: 1, Per: d} }
-
-// PerSecond is n permits in any window of one second. They may go together:
-// PerSecond(5) lets five callers go at the same moment, and then none until a
-// second is over. To space them, use Every(200*time.Millisecond), or a Burst:
-//
-//	Quota{Permits: 5, Per: time.Second, Burst: 1}
-func PerSecond(n int) Quota { return Quota{Permits: n, Per: time.Second} }
-
-// PerMinute is n permits in any window of one minute. As with [PerSecond], they
-// may go together.
-func PerMinute(n int) Quota { return Quota{Permits: n, Per: time.Minute} }
-
-// PerHour is n permits in any window of one hour. As with [PerSecond], they may
-// go together.
-func PerHour(n int) Quota { return Quota{Permits: n, Per: time.Hour} }
-
-// String is the quota as a person would write it: "20/1s", "100/2m burst 10".
-func (q Quota) String() string { return quotatext.Format(engine.Quota(q)) }
-
-// ParseQuota reads what [Quota.String] writes. Per is written as for
-// [time.ParseDuration], with sec, min, hour and day as further units, or as a
-// unit alone: "10/s", "10 / min". For any other text the error matches
-// [ErrInvalidQuota].
-func ParseQuota(text string) (Quota, error) {
-	parsed, err := quotatext.ParseOne(text)
-	if err != nil {
-		return Quota{}, fmt.Errorf("%w: %w", ErrInvalidQuota, err)
-	}
-	return Quota(parsed), nil
-}
-
-func (q Quota) check() error { return q.checkOf("") }
-
-// checkOf is check for a quota that was given to what the text names.
-func (q Quota) checkOf(given string) error {
-	switch {
-	case q.Permits < 1:
-		return fmt.Errorf("%w: %sPermits is %d, want at least 1", ErrInvalidQuota, given, q.Permits)
-	case q.Per <= 0:
-		return fmt.Errorf("%w: %sPer is %v, want more than 0", ErrInvalidQuota, given, q.Per)
-	case duration.Check(q.Per) != nil:
-		return fmt.Errorf("%w: %sPer is %w", ErrInvalidQuota, given, duration.Check(q.Per))
-	case q.Burst < 0 || q.Burst > q.Permits:
-		return fmt.Errorf("%w: %sBurst is %d, want 0 to Permits, which is %d",
-			ErrInvalidQuota, given, q.Burst, q.Permits)
-	}
-	return nil
-}
-
-// WithMaxQueued bounds how many permits this one [Limiter] value holds ahead. It
-// counts the permits of callers that have no answer yet, of callers that sleep
-// towards their turn, and of reservations whose slot is still to come. A Wait,
-// WaitN or ReserveN that would bring them above n returns [ErrTooManyQueued] at
-// once. It asks nothing and consumes nothing. 0, the default, means no bound.
-//
-// When more callers come than the quota lets go, the bound keeps one process
-// from taking the whole queue, and its memory from filling with callers. It does
-// not look at other processes: [WithMaxWait] bounds the queue of all. A call for
-// more than n permits never fits, even if nobody waits.
-//
-// A reservation counts until its slot has passed or its Cancel has returned nil.
-// A caller that leaves counts until it returns, even if its permits are still on
-// their way back. Allow and AllowN hold nothing ahead, so they are neither counted
-// nor refused. On window the bound is on the callers that wait.
-func WithMaxQueued(n int) Option {
-	return func(o *options) {
-		if n < 0 {
-			o.refuse("WithMaxQueued: %d is negative", n)
-		}
-		o.maxQueued = n
-	}
-}
-
-// backlog counts the permits that a limiter holds ahead: of callers that wait, and
-// of reservations until their slots. Nil counts nothing and has room for
-// everything.
-type backlog struct {
-	most int
-
-	mu   sync.Mutex
-	held int
-}
-
-// newBacklog makes the backlog of [WithMaxQueued], nil for 0.
-func newBacklog(most int) *backlog {
-	if most == 0 {
-		return nil
-	}
-	return &backlog{most: most}
-}
-
-// enter counts n permits, or returns [ErrTooManyQueued].
-func (b *backlog) enter(n int) error {
-	if b == nil {
-		return nil
-	}
-	if n > b.most {
-		return fmt.Errorf("%w: %d asked for, at most %d are allowed", ErrTooManyQueued, n, b.most)
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if n > b.most-b.held {
-		return fmt.Errorf("%w: %d asked for, %d of %d are held", ErrTooManyQueued, n, b.held, b.most)
-	}
-	b.held += n
-	return nil
-}
-
-// leave ends what enter began.
-func (b *backlog) leave(n int) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.held -= n
+	return q.steer(ctx, "nothing was stored", "set quotas", func(ctx context.Context) (engine.News, error) {
+		return q.queue.SetQuotas(ctx, quotas)
+	})
 }

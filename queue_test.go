@@ -6,7 +6,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -14,10 +13,170 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-func TestAQueueWithQuotasOfItsOwnKnowsThem(t *testing.T) {
-	opts := []fairlimit.Option{fairlimit.WithExtraQuota(fairlimit.PerHour(9)), fairlimit.WithGuard(time.Second)}
-	q, err := fairlimit.NewQueue(nowhere(t), "n", fairlimit.PerSecond(1), opts...)
-	require.NoError(t, err)
+func TestAPauseHoldsEverybody(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		all, began := processes(t, server, 2, fairlimit.PerSecond(2)), time.Now()
+		require.NoError(t, all[0].Pause(t.Context(), time.Minute))
+		require.False(t, allow(t, all[1]))
+		require.Equal(t, fairlimit.Status{Delay: time.Minute, Paused: time.Minute}, status(t, all[1]))
+		err := all[1].Wait(within(t, 10*time.Second))
+		require.ErrorIs(t, err, fairlimit.ErrPaused)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "paused, and refused: the turn would come in 1m0s")
+		slow := queueOf(t, server.Client, "q", fairlimit.Every(10*time.Minute))
+		reserve(t, slow, 1)
+		require.NotErrorIs(t, slow.Wait(within(t, 5*time.Minute)), fairlimit.ErrPaused, "it would be too late without")
+		require.NoError(t, slow.Reset(t.Context()))
+		require.NoError(t, all[0].Pause(t.Context(), time.Minute))
+		require.NoError(t, all[1].Wait(t.Context()))
+		assert.Equal(t, time.Minute, time.Since(began))
+	})
+}
+
+func TestThePauseIsTwoSecondsAtLeastAndTheLongestCounts(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		q := queueOf(t, server.Client, "q", fairlimit.PerSecond(2))
+		for _, d := range []time.Duration{0, -time.Second, 50, 366 * 24 * time.Hour} {
+			require.ErrorIs(t, q.Pause(t.Context(), d), fairlimit.ErrInvalidPause)
+		}
+		for _, c := range [][2]time.Duration{{1e6, 2e9}, {60e9, 60e9}, {30e9, 60e9}} {
+			require.NoError(t, q.Pause(t.Context(), c[0]))
+			assert.Equal(t, c[1], status(t, q).Paused)
+		}
+	})
+}
+
+// Its turn comes in 10 s. Then it hears that it comes in 40 s, after its
+// deadline.
+func TestWhoeverAPauseMakesTooLateLeaves(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		all, began := processes(t, server, 2, fairlimit.Every(10*time.Second)), time.Now()
+		require.NoError(t, all[0].Wait(t.Context()))
+		late := waits(within(t, 20*time.Second), all[0])
+		time.Sleep(2 * time.Second)
+		require.NoError(t, all[1].Pause(t.Context(), 30*time.Second))
+		require.ErrorIs(t, <-late, fairlimit.ErrPaused)
+		assert.LessOrEqual(t, time.Since(began), 3*time.Second)
+		synctest.Wait()
+		assert.Zero(t, status(t, all[1]).Queued, "its permits went back")
+	})
+}
+
+func TestAfterAResetTheQueueIsIdle(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		q := queueOf(t, server.Client, "q", fairlimit.PerMinute(3))
+		reserve(t, q, 3)
+		require.NoError(t, q.Pause(t.Context(), time.Hour))
+		time.Sleep(time.Millisecond)
+		require.NoError(t, q.Reset(t.Context()))
+		assert.Equal(t, fairlimit.Status{Available: 3}, status(t, q))
+		assert.True(t, allow(t, q), "at once: nobody waited")
+		time.Sleep(time.Millisecond)
+		require.NoError(t, q.Reset(t.Context()))
+		require.NoError(t, q.Requeue(t.Context()))
+		ok, err := q.AllowN(t.Context(), 3)
+		require.NoError(t, err)
+		assert.True(t, ok)
+	})
+}
+
+// Ten callers wait for a turn each ten seconds. At 12 s somebody stores another
+// quota, and at 42 s forgets it.
+func TestStoredQuotasReachWhoWaits(t *testing.T) {
+	for what, c := range map[string]struct {
+		every time.Duration
+		last  time.Duration // when the last one goes
+	}{
+		"wider":    {2 * time.Second, 26700 * time.Millisecond}, // 0 and 10 s, 12.7 s, and 7 more
+		"narrower": {30 * time.Second, 110 * time.Second},       // 0, 10, 40, 50 and 5 more
+	} {
+		t.Run(what, func(t *testing.T) {
+			bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+				all := processes(t, server, 2, fairlimit.Every(10*time.Second), fairlimit.WithStoredQuota())
+				crowd := newCrowd(t)
+				for range 5 {
+					crowd.line(all[0], 1)
+					crowd.line(all[1], 1)
+				}
+				opened, err := fairlimit.Open(server.Client, "q")
+				require.NoError(t, err)
+				time.Sleep(12 * time.Second)
+				require.NoError(t, opened.SetQuotas(t.Context(), fairlimit.Every(c.every)))
+				require.NoError(t, opened.SetQuotas(t.Context(), fairlimit.Every(c.every)), "nothing changes")
+				time.Sleep(30 * time.Second)
+				require.NoError(t, opened.ForgetQuotas(t.Context()))
+				crowd.inOrder()
+				require.Len(t, crowd.went, 10)
+				assert.InDelta(t, c.last.Seconds(), crowd.went[9].at.Seconds(), 1)
+				assert.LessOrEqual(t, crowd.most(min(c.every, 10*time.Second)-time.Microsecond), 1)
+			})
+		})
+	}
+}
+
+func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		q := queueOf(t, server.Client, "q", fairlimit.PerMinute(2), fairlimit.WithStoredQuota())
+		own := queueOf(t, server.Client, "other", fairlimit.PerMinute(2))
+		require.ErrorIs(t, q.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
+		want := []fairlimit.Quota{fairlimit.PerHour(20), {Permits: 5, Per: time.Minute, Burst: 3}}
+		require.NoError(t, q.SetQuotas(t.Context(), want...))
+		time.Sleep(time.Second)
+		require.NoError(t, q.WaitN(t.Context(), 3))
+		quotas, stored, err := q.Quotas(t.Context())
+		require.NoError(t, err)
+		require.True(t, stored)
+		require.Equal(t, want, quotas)
+		text, err := server.Get("fairlimit:{q}:quota")
+		require.NoError(t, err)
+		require.Equal(t, "20/1h 5/1m burst 3", text)
+
+		require.NoError(t, server.Set("fairlimit:{q}:quota", "five a minute"))
+		require.ErrorIs(t, q.Wait(t.Context()), fairlimit.ErrState)
+		require.NoError(t, q.ForgetQuotas(t.Context()))
+		quotas, stored, err = q.Quotas(t.Context())
+		require.NoError(t, err)
+		require.False(t, stored)
+		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(2)}, quotas)
+
+		require.ErrorIs(t, own.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota, "it was not made WithStoredQuota")
+		require.ErrorIs(t, own.SetQuotas(t.Context()), fairlimit.ErrInvalidQuota)
+		require.ErrorIs(t, own.SetQuotas(t.Context(), fairlimit.PerSecond(0)), fairlimit.ErrInvalidQuota)
+		require.ErrorIs(t, own.SetQuotas(t.Context(), fairlimit.PerHour(1<<40)), fairlimit.ErrUnsupported)
+	})
+}
+
+// The question went by the wider quota that the limiter knew, and was asked
+// again by the narrower one, which it did not fit.
+func TestARequestThatFitsNoMoreIsAnError(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		all := processes(t, server, 2, fairlimit.PerMinute(2), fairlimit.WithStoredQuota())
+		require.NoError(t, all[0].SetQuotas(t.Context(), fairlimit.PerMinute(5)))
+		require.NoError(t, all[1].WaitN(t.Context(), 5))
+		require.NoError(t, all[0].SetQuotas(t.Context(), fairlimit.PerMinute(3)))
+		require.ErrorIs(t, all[1].WaitN(t.Context(), 5), fairlimit.ErrExceedsQuota)
+		require.NoError(t, all[1].WaitN(t.Context(), 3))
+	})
+}
+
+func TestStoredQuotasNameUnits(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		q := tokens(t, server.Client, fairlimit.WithStoredQuota())
+		require.NoError(t, server.Set("fairlimit:{q}:quota", "60/1m; tokens 5000/1m"))
+		take(t, q, amounts{"tokens": 4000})
+		require.Equal(t, 1000, left(t, q))
+		require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerMinute(30)))
+		text, err := server.Get("fairlimit:{q}:quota")
+		require.NoError(t, err)
+		require.Equal(t, "30/1m; tokens 5000/1m", text)
+		require.NoError(t, server.Set("fairlimit:{q}:quota", "60/1m"))
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, 1000, left(t, q), "its own hold for units that the text does not name")
+	})
+}
+
+func TestAQueueWithQuotasOfItsOwnAsksNobodyForThem(t *testing.T) {
+	q := queueOf(t, nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithExtraQuota(fairlimit.PerHour(9)))
 	for range 2 {
 		quotas, stored, err := q.Quotas(t.Context())
 		require.NoError(t, err)
@@ -27,249 +186,42 @@ func TestAQueueWithQuotasOfItsOwnKnowsThem(t *testing.T) {
 	}
 }
 
-func TestAnOpenedQueueTellsTheStoredQuotas(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		q, err := fairlimit.Open(rdb, redistest.Name(t))
+func TestAnOpenedQueueSteersAndTakesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		opened, err := fairlimit.Open(server.Client, "q")
 		require.NoError(t, err)
-		quotas, stored, err := q.Quotas(t.Context())
+		quotas, stored, err := opened.Quotas(t.Context())
 		require.NoError(t, err)
-		assert.Empty(t, quotas)
-		assert.False(t, stored)
+		require.Empty(t, quotas)
+		require.False(t, stored)
+		require.NoError(t, opened.Pause(t.Context(), time.Hour), "of a queue that nobody took from")
 
-		want := []fairlimit.Quota{fairlimit.PerSecond(20), {Permits: 100, Per: 2 * time.Minute, Burst: 10}}
-		require.NoError(t, q.SetQuotas(t.Context(), want...))
-		quotas, stored, err = q.Quotas(t.Context())
-		require.NoError(t, err)
-		assert.Equal(t, want, quotas)
-		assert.True(t, stored)
-		err = q.Wait(t.Context())
-		require.ErrorIs(t, err, fairlimit.ErrNoQuota, "it was not made WithStoredQuota")
-		require.ErrorContains(t, err, "NewQueue takes one")
-
-		require.NoError(t, q.ForgetQuotas(t.Context()))
-		_, stored, err = q.Quotas(t.Context())
-		require.NoError(t, err)
-		assert.False(t, stored)
-	})
-}
-
-func TestAQuotaIsText(t *testing.T) {
-	quota := fairlimit.Quota{Permits: 100, Per: 2 * time.Minute, Burst: 10}
-	assert.Equal(t, "100/2m burst 10", quota.String())
-	parsed, err := fairlimit.ParseQuota("100/2m burst 10")
-	require.NoError(t, err)
-	assert.Equal(t, quota, parsed)
-	_, err = fairlimit.ParseQuota("20/1s 3/1m")
-	require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
-}
-
-// room fails the test unless exactly n permits fit the limiter. What it asks
-// for is granted an hour ahead.
-func room(t *testing.T, e *stub, l fairlimit.Limiter, n int) {
-	t.Helper()
-	synctest.Wait() // slots that have come are counted no longer
-	require.ErrorIs(t, l.WaitN(t.Context(), n+1), fairlimit.ErrTooManyQueued)
-	if n == 0 {
-		return
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	left := make(chan error, 1)
-	go func() { left <- l.WaitN(ctx, n) }()
-	synctest.Wait()
-	select {
-	case c := <-e.calls:
-		c.answers(granted(time.Hour, n))
-	default:
-		cancel()
-		t.Fatalf("no room for %d", n)
-	}
-	synctest.Wait()
-	cancel()
-	require.ErrorIs(t, <-left, context.Canceled)
-}
-
-func TestWhoWaitsCountsFromItsCallToItsTurn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t, fairlimit.WithMaxQueued(6))
-		errs := lineUp(t.Context(), l, 1, 3)
-		start := time.Now()
-		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued, "three have no answer")
-		assert.Zero(t, time.Since(start))
-
-		(<-e.calls).answers(granted(time.Minute, 1))
-		next := <-e.calls
-		assert.Equal(t, []int{2, 3}, next.permits(), "nothing was asked for the one who was refused")
-		next.answers(granted(2*time.Minute, 2), granted(3*time.Minute, 3))
-		synctest.Wait()
-		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued,
-			"all are granted, and their turns are to come")
-
-		require.NoError(t, <-errs)
-		room(t, e, l, 1)
-		require.NoError(t, <-errs)
-		room(t, e, l, 3)
-		require.NoError(t, <-errs)
-		room(t, e, l, 6)
-	})
-}
-
-func TestWhoLeavesOrIsTurnedAwayCountsNoLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t, fairlimit.WithMaxQueued(2))
-		r := l.(fairlimit.Reserver)
-		for _, ask := range calls(r) {
-			for _, ends := range []func(c *call, leave func()){
-				func(c *call, _ func()) { c.fails(assert.AnError) },
-				func(c *call, _ func()) { c.answers(refused(time.Hour)) },
-				func(c *call, leave func()) {
-					leave()
-					synctest.Wait()
-					c.answers(granted(time.Hour, c.requests[0].N))
-				},
-			} {
-				ctx, cancel := context.WithCancel(t.Context())
-				done := make(chan error, 1)
-				go func() { done <- ask(ctx) }()
-				synctest.Wait()
-				select {
-				case c := <-e.calls:
-					ends(c, cancel)
-				default: // it asks no engine for permits
-				}
-				<-done
-				cancel()
-				synctest.Wait()
-				room(t, e, l, 2)
-			}
-		}
-	})
-}
-
-func TestAReservationCountsUntilItsSlot(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.Every(10*time.Second), fairlimit.WithMaxQueued(2))
-		reserve := func() error {
-			_, err := l.ReserveN(t.Context(), 1)
-			return err
-		}
-		require.NoError(t, reserve(), "due at once")
-		require.NoError(t, reserve())
-		require.NoError(t, reserve())
-		for range 3 {
-			require.ErrorIs(t, reserve(), fairlimit.ErrTooManyQueued)
-		}
-		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued)
-		assert.Equal(t, 2, status(t, l).Queued, "nothing was consumed")
-
-		time.Sleep(10*time.Second - time.Nanosecond)
-		require.ErrorIs(t, reserve(), fairlimit.ErrTooManyQueued)
-		time.Sleep(time.Nanosecond)
-		synctest.Wait()
-		require.NoError(t, reserve())
-		require.ErrorIs(t, reserve(), fairlimit.ErrTooManyQueued)
-		time.Sleep(time.Hour)
-		require.NoError(t, reserve())
-		require.NoError(t, reserve())
-	})
-}
-
-func TestACancelledReservationCountsNoLonger(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, l := newStub(t, fairlimit.WithMaxQueued(6))
-		var all []*fairlimit.Reservation
-		for n := 1; n <= 3; n++ {
-			go func() { (<-e.calls).answers(granted(time.Minute, n)) }() // all at one moment
-			r, err := l.(fairlimit.Reserver).ReserveN(t.Context(), n)
+		q := tokens(t, server.Client)
+		for range 2 {
+			_, err := q.ReserveAmounts(t.Context(), amounts{"tokens": 600})
 			require.NoError(t, err)
-			all = append(all, r)
 		}
-		room(t, e, l, 0)
-		for range 3 {
-			require.NoError(t, all[1].Cancel(t.Context()))
-			room(t, e, l, 2)
-		}
-		require.NoError(t, all[2].Cancel(t.Context()))
-		room(t, e, l, 5)
-		time.Sleep(time.Minute)
-		require.NoError(t, all[0].Cancel(t.Context()), "too late")
-		room(t, e, l, 6)
+		s := status(t, opened)
+		require.Equal(t, 1, s.Queued)
+		require.Equal(t, 600, s.Units["tokens"].Queued, "it has the units that the queue has")
+		require.Equal(t, time.Hour, s.Paused)
+		require.NoError(t, opened.Resume(t.Context()))
+		require.NoError(t, q.Wait(within(t, time.Hour)))
 
-		for _, due := range []time.Duration{time.Minute, 0} {
-			go func() { (<-e.calls).answers(granted(due, 1)) }()
-			r, err := l.(fairlimit.Reserver).ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-			require.NoError(t, r.Wait(t.Context()))
-			go func() { (<-e.calls).answers(granted(time.Minute, 1)) }()
-			_, err = l.(fairlimit.Reserver).ReserveN(t.Context(), 1)
-			require.NoError(t, err)
-			room(t, e, l, 5)
-			time.Sleep(time.Minute)
-		}
-	})
-}
-
-func TestACancelWithoutAnAnswerKeepsItsReservationCounted(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := limiter(t, rdb, fairlimit.Every(time.Minute), fairlimit.WithMaxQueued(1))
-		require.NoError(t, l.Wait(t.Context()))
-		r, err := l.ReserveN(t.Context(), 1)
+		require.ErrorIs(t, opened.Wait(t.Context()), fairlimit.ErrNoQuota)
+		require.NoError(t, opened.SetQuotas(t.Context(), fairlimit.PerMinute(7)))
+		quotas, stored, err = opened.Quotas(t.Context())
 		require.NoError(t, err)
-		rdb.AddHook(late{by: time.Second})
-		ctx := within(t, time.Millisecond)
-		require.ErrorIs(t, r.Cancel(ctx), fairlimit.ErrOutcomeUnknown)
-		require.ErrorIs(t, l.Wait(t.Context()), fairlimit.ErrTooManyQueued)
-		time.Sleep(time.Minute)
-		require.NoError(t, l.Wait(t.Context()))
-	})
-}
+		require.True(t, stored)
+		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(7)}, quotas)
+		require.NoError(t, opened.Reset(t.Context()))
 
-func TestMoreThanTheBoundNeverFits(t *testing.T) {
-	redistest.OnEach(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := limiter(t, rdb, fairlimit.PerHour(10), fairlimit.WithMaxQueued(3))
-		err := l.WaitN(t.Context(), 4)
-		require.ErrorIs(t, err, fairlimit.ErrTooManyQueued)
-		assert.Contains(t, err.Error(), "at most 3")
-		assert.NotErrorIs(t, err, context.DeadlineExceeded)
-		var refused *fairlimit.RefusedError
-		assert.NotErrorAs(t, err, &refused)
-		_, err = l.ReserveN(t.Context(), 4)
-		require.ErrorIs(t, err, fairlimit.ErrTooManyQueued)
-		assert.Equal(t, fairlimit.Status{Available: 10}, status(t, l))
-
-		allowed, err := l.AllowN(t.Context(), 4)
+		goes, err := fairlimit.Open(server.Client, "other", fairlimit.WithStoredQuota())
 		require.NoError(t, err)
-		assert.True(t, allowed, "it never queues")
-		require.NoError(t, l.WaitN(t.Context(), 3))
+		require.ErrorIs(t, goes.Wait(t.Context()), fairlimit.ErrNoQuota)
+		require.NoError(t, goes.SetQuotas(t.Context(), fairlimit.PerMinute(7)))
+		require.NoError(t, goes.Wait(t.Context()))
+		require.NoError(t, goes.ForgetQuotas(t.Context()))
+		require.ErrorIs(t, goes.Wait(t.Context()), fairlimit.ErrNoQuota)
 	})
-}
-
-func TestAGuardIsTakenWhereNoneIsGiven(t *testing.T) {
-	const ms = time.Millisecond
-	fifth := fairlimit.WithExtraQuota(fairlimit.Quota{Permits: 9, Per: 200 * ms})
-	for name, c := range map[string]struct {
-		per  time.Duration
-		opts []fairlimit.Option
-		want time.Duration // from one turn to the next
-	}{
-		"long":                {time.Minute, nil, time.Minute + 50*ms},
-		"short":               {200 * ms, nil, 210 * ms},
-		"tiny":                {19 * time.Microsecond, nil, 19 * time.Microsecond},
-		"the shortest of two": {time.Minute, []fairlimit.Option{fifth}, time.Minute + 10*ms},
-		"one is given":        {time.Minute, []fairlimit.Option{fairlimit.WithGuard(ms)}, time.Minute + ms},
-		"it is none":          {time.Minute, []fairlimit.Option{fairlimit.WithGuard(0)}, time.Minute},
-		"in a flow":           {time.Minute, []fairlimit.Option{fairlimit.WithFlow("a", 1)}, time.Minute + 50*ms},
-		"a stored quota":      {time.Hour, []fairlimit.Option{fairlimit.WithStoredQuota()}, 105 * ms},
-	} {
-		redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-			q, err := fairlimit.NewQueue(rdb, "n", fairlimit.Every(c.per), c.opts...)
-			require.NoError(t, err)
-			require.NoError(t, q.SetQuotas(t.Context(), fairlimit.Every(100*ms)))
-			var turn *fairlimit.Reservation
-			for range 2 {
-				turn, err = q.ReserveN(t.Context(), 1)
-				require.NoError(t, err)
-			}
-			assert.Equal(t, c.want, turn.Delay(), name)
-		})
-	}
 }

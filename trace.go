@@ -2,11 +2,8 @@ package fairlimit
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"reflect"
-	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -43,12 +40,11 @@ type Trace struct {
 	Refused func(permits int, err error)
 
 	// Taken: a caller goes. Lateness is how long after its slot. Confirmed is
-	// false if Redis did not say in time that the turn still stands: see
-	// [WithPauseWithin].
+	// false if Redis did not say within the last second that the turn stands.
 	Taken func(permits int, lateness time.Duration, confirmed bool)
 
-	// Missed: a caller did not take its turn. It woke too late, or a pause of its
-	// own limiter held it while its slot passed: see [WithMaxLateness].
+	// Missed: a caller did not take its turn, because it woke too late: see
+	// [WithGuard].
 	Missed func(permits int, lateness time.Duration)
 
 	// GivenBack: permits that their callers will not use were given back. If err
@@ -60,7 +56,8 @@ type Trace struct {
 	Settled func(unit string, reserved, used int)
 
 	// Asked: a question to Redis was answered, or failed. Op is "take",
-	// "release", "status", "reset", "look", "pause", "quotas" or "set quotas".
+	// "release", "status", "reset", "look", "pause", "resume", "requeue", "quotas"
+	// or "set quotas".
 	// Callers is how many callers a take or a release was for, and 1 otherwise.
 	Asked func(op string, callers int, took time.Duration, err error)
 
@@ -71,14 +68,8 @@ type Trace struct {
 	// is not told if what restored them was a return of permits.
 	Lost func()
 
-	// QuotasDiffer: a limiter of the same name asks under other quotas, or with
-	// another guard. Each is held to its own: see [New]. This is told once, and
-	// again if it was not so for ten minutes. Own are the quotas of this limiter,
-	// none if it goes by stored ones.
-	QuotasDiffer func(own []Quota)
-
 	// FellBack: the fallback took over because of this error. If it is nil,
-	// Redis decides again. See [WithFallback].
+	// Redis decides again. See [Fallback].
 	FellBack func(because error)
 }
 
@@ -127,13 +118,11 @@ func (t *Trace) asked(op string, callers int, began time.Time, err error) {
 }
 
 // asks is ask, for one caller, of which t is told.
-func (t *Trace) asks(op string, ask func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		began := time.Now()
-		err := ask(ctx)
-		t.asked(op, 1, began, err)
-		return err
-	}
+func (t *Trace) asks(op string, ask func() error) error {
+	began := time.Now()
+	err := ask()
+	t.asked(op, 1, began, err)
+	return err
 }
 
 // traced is an engine that tells a trace of callers and returns.
@@ -142,24 +131,24 @@ type traced struct {
 	trace *Trace
 }
 
-func (e traced) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
+func (e traced) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, engine.News, error) {
 	began := time.Now()
-	answers, err := e.Engine.Take(ctx, requests)
+	answers, news, err := e.Engine.Take(ctx, requests)
 	e.trace.asked("take", len(requests), began, err)
-	return answers, err
+	return answers, news, err
 }
 
-func (e traced) GiveBack(ctx context.Context, grants []engine.Grant) error {
+func (e traced) GiveBack(ctx context.Context, returns []engine.Return) error {
 	began := time.Now()
-	err := e.Engine.GiveBack(ctx, grants)
-	e.trace.asked("release", len(grants), began, err)
-	permits, returns := 0, false
-	for _, g := range grants {
-		if !g.Settles {
-			permits, returns = permits+g.N, true
+	err := e.Engine.GiveBack(ctx, returns)
+	e.trace.asked("release", len(returns), began, err)
+	permits := 0
+	for _, r := range returns {
+		if r.IsAll() {
+			permits += r.N
 		}
 	}
-	if returns {
+	if permits > 0 {
 		tell(e.trace.GivenBack, permits, err)
 	}
 	return err
@@ -189,11 +178,10 @@ func (t *Trace) and(u *Trace) *Trace {
 	return &both
 }
 
-// LogTrace returns a [Trace] that writes to a log. Four things are warnings:
-// Redis had lost turns, a turn was missed, other limiters of the name have other
-// quotas, or the fallback takes over. Two are information: a pause that this
-// limiter asks for, and that Redis decides again. Everything else is for
-// debugging, about five lines a turn.
+// LogTrace returns a [Trace] that writes to a log. Three things are warnings:
+// Redis had lost turns, a turn was missed, or the fallback takes over. Two are
+// information: a pause that this limiter asks for, and that Redis decides again.
+// Everything else is for debugging, about five lines a turn.
 //
 // The lines do not name the limiter. Pass l.With("limiter", name) if they
 // should. If l is nil, each line goes to what [slog.Default] is at that moment.
@@ -229,10 +217,6 @@ func LogTrace(l *slog.Logger) *Trace {
 		},
 		Paused: func(d time.Duration) { log.write(slog.LevelInfo, "pauses", nil, "for", d) },
 		Lost:   func() { log.write(slog.LevelWarn, "Redis had lost turns, they count again", nil) },
-		QuotasDiffer: func(own []Quota) {
-			const what = "other limiters of this name have other quotas, or another guard"
-			log.write(slog.LevelWarn, what, nil, "own", fmt.Sprint(own))
-		},
 		FellBack: func(because error) {
 			if because == nil {
 				log.write(slog.LevelInfo, "Redis decides again", nil)
@@ -260,19 +244,4 @@ func (l logTo) write(level slog.Level, what string, err error, more ...any) {
 		more = append(more, "error", err)
 	}
 	to.Log(context.Background(), level, "fairlimit: "+what, more...)
-}
-
-// strangeFor is how long quotas count as different after an answer said so. It
-// says so only if the caller before was a stranger: see [engine.News].
-const strangeFor = 10 * time.Minute
-
-// differ tells t that quotas differ, as an answer said now. Last is when an
-// answer said so before.
-func (t *Trace) differ(last *atomic.Pointer[time.Time], now time.Time, own []Quota) {
-	if t.QuotasDiffer == nil {
-		return
-	}
-	if before := last.Swap(&now); before == nil || now.Sub(*before) > strangeFor {
-		t.QuotasDiffer(slices.Clone(own))
-	}
 }

@@ -7,257 +7,170 @@ import (
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/clock"
-	"github.com/fairlimit/fairlimit/internal/coalesce"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
+	"github.com/fairlimit/fairlimit/internal/line"
 	"github.com/fairlimit/fairlimit/internal/turns"
 )
 
-// wait is one call, of a [Limiter] or a [Reservation].
-type wait struct {
-	coalesce.Request
-	sleeper *turns.Sleeper // nil until the caller sleeps
-	turn    Turn           // once it has come
-}
+const (
+	// mostMissed is how many turns a caller misses before it gets [ErrMissed].
+	mostMissed = 10
 
-// newWait is a call that has not asked yet.
-func (l *limiter) newWait(ctx context.Context, n int, amounts engine.Amounts, maxWait time.Duration) *wait {
-	w := &wait{turn: Turn{limiter: l}, Request: coalesce.Request{
-		Ctx: ctx, N: n, Amounts: amounts, Cost: l.cost(n, amounts), Line: l.line, MaxWait: maxWait,
-		TooLarge: l.tooLarge(n, amounts),
-	}}
-	if maxWait != engine.Forever { // a look at the clock is not free
-		w.Came = time.Now()
+	// leastLateness is by how much Go's timers on Linux can be late. Callers may be
+	// as late, even if half the guard is less.
+	leastLateness = time.Millisecond
+)
+
+// errLate says that a caller woke too late for its turn.
+var errLate = errors.New("woke too late")
+
+// take waits for a turn.
+func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn engine.Turn, err error) {
+	request := l.request(n, amounts)
+	if deadline, hasOne := ctx.Deadline(); hasOne {
+		request.accept(deadline)
 	}
-	return w
-}
-
-// take waits for a turn and returns it. The turn is nil if a fallback gave it.
-func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn *Turn, err error) {
 	err = l.trace.waits(n, func() error {
-		return l.fallback.wait(ctx, n, func() (err error) {
-			turn, err = l.takeTurn(ctx, n, amounts)
-			return err
-		})
+		var reply *line.Reply
+		if reply, err = l.ask(ctx, request); err == nil {
+			turn, err = l.waitOut(ctx, request, reply)
+		}
+		return err
 	})
 	return turn, err
 }
 
-// takeTurn is take, without a fallback.
-func (l *limiter) takeTurn(ctx context.Context, n int, amounts engine.Amounts) (*Turn, error) {
-	if err := l.backlog.enter(n); err != nil {
-		return nil, err
-	}
-	defer l.backlog.leave(n)
-	w := l.newWait(ctx, n, amounts, l.maxWait)
-	w.Deadline, _ = ctx.Deadline()
-	err := l.askFirst(w)
-	if err == nil {
-		err = l.waitOut(w)
-	}
-	if err != nil {
-		return nil, orUnknown(err, w.Lost())
-	}
-	return &w.turn, nil
+// request is what one call asks for, and why it may be refused.
+type request struct {
+	line.Request
+	limit string // what says how late a turn may come
 }
 
-// waitOut is the one wait loop. A caller that is granted a turn sleeps until it
-// comes; if the turn does not stand any more, the caller is in line again. A
-// caller that is refused for now sleeps and asks again.
-func (l *limiter) waitOut(w *wait) error {
-	for {
-		switch {
-		case !l.accepts(w):
-			err := w.refused()
-			if w.Reply.Granted {
-				l.giveUp(w)
-			}
-			return err
-		case w.Reply.Granted:
-			if again, err := l.sleep(w); !again {
-				return err
-			}
-		case clock.SleepUntil(w.Ctx, w.Reply.Slot()) != nil:
-			return ctxerr.Ended(w.Ctx, "left before the turn came")
-		}
-		if err := l.ask(w); err != nil {
-			return err
-		}
+func (l *limiter) request(n int, amounts engine.Amounts) *request {
+	r := &request{Request: line.Request{N: n, Amounts: amounts}}
+	if l.maxWait > 0 {
+		r.Latest, r.limit = time.Now().Add(l.maxWait), "WithMaxWait"
+	}
+	return r
+}
+
+// accept bounds the turn by the deadline of a ctx.
+func (r *request) accept(deadline time.Time) {
+	if r.Latest.IsZero() || deadline.Before(r.Latest) {
+		r.Latest, r.limit = deadline, "ctx's deadline"
 	}
 }
 
-// askFirst is ask, unless the line of a flow is too long.
-func (l *limiter) askFirst(w *wait) error {
-	if err := l.tooFar(w); err != nil {
+// ask stands in line for a turn. A refusal is an error.
+func (l *limiter) ask(ctx context.Context, r *request) (*line.Reply, error) {
+	reply, err := l.line.Ask(ctx, r.Request)
+	switch {
+	case err != nil:
+		return reply, err
+	case reply.Verdict != engine.Granted:
+		return reply, r.refused(reply.Comes(), reply.News.Paused)
+	}
+	tell(l.trace.Granted, r.N, reply.Wait)
+	return reply, nil
+}
+
+// waitOut sleeps until a turn comes that was granted. If the turn does not stand,
+// or was missed, it asks for another.
+func (l *limiter) waitOut(ctx context.Context, r *request, reply *line.Reply) (engine.Turn, error) {
+	for missed := 0; ; {
+		err := l.goWith(ctx, r, reply)
+		switch err {
+		case nil:
+			return reply.Turn, nil
+		case turns.ErrVoid:
+			r.WasVoid = true
+		case errLate:
+			r.WasVoid, r.First = false, true
+			if missed++; missed == mostMissed {
+				return engine.Turn{}, ErrMissed
+			}
+		default:
+			return engine.Turn{}, err
+		}
+		if reply, err = l.ask(ctx, r); err != nil {
+			return engine.Turn{}, err
+		}
+	}
+}
+
+// goWith returns nil at the moment at which the caller may go with the turn. If it
+// may not, the turn is on its way back.
+func (l *limiter) goWith(ctx context.Context, r *request, reply *line.Reply) error {
+	due, err := l.sleep(ctx, r.Latest, reply)
+	switch {
+	case err == turns.ErrVoid:
 		return err
+	case err == turns.ErrTooLate:
+		l.line.Abandon(reply.Turn)
+		return r.refused(due, l.sleepers.Paused())
+	case err != nil:
+		l.line.Abandon(reply.Turn)
+		return ctxerr.Ended(ctx, "left before the turn came")
 	}
-	return l.ask(w)
+	late := time.Since(due)
+	if guard := reply.News.Guard; guard == 0 || late <= max(guard/2, leastLateness) {
+		if l.trace.Taken != nil {
+			l.trace.Taken(r.N, late, reply.Wait <= engine.Within || l.sleepers.Confirmed())
+		}
+		return nil
+	}
+	tell(l.trace.Missed, r.N, late)
+	if err := l.line.Return(ctx, line.Whole(reply.Turn)); err != nil && ctx.Err() != nil {
+		return ctxerr.Ended(ctx, "left after a turn was missed")
+	}
+	return errLate
 }
 
-// ask gets the answer to the request. A caller that stood in line for its MaxWait
-// is refused, unless it may hold permits or Redis is away.
-func (l *limiter) ask(w *wait) error {
-	err := l.asker.Ask(&w.Request)
-	switch {
-	case err == nil && w.Reply.Granted:
-		tell(l.trace.Granted, w.N, w.Reply.Wait)
-	case errors.Is(err, coalesce.ErrMaxWait) && !errors.Is(err, ErrOutcomeUnknown) && !away(err):
-		return &RefusedError{Wait: w.MaxWait, limit: limit(&w.Request)}
+// sleep returns when the turn has come.
+func (l *limiter) sleep(ctx context.Context, latest time.Time, reply *line.Reply) (due time.Time, err error) {
+	if l.queue == nil {
+		return reply.Comes(), nil
 	}
-	return err
+	due, stands := l.sleepers.Due(reply.Turn, reply.News)
+	if stands && time.Until(due) <= 0 {
+		return due, nil
+	}
+	return l.sleepers.Sleep(ctx, reply.Turn, reply.News, latest)
 }
 
-// sleep returns false, nil once a turn that was granted has come. If the turn
-// does not stand any more, the caller is in line again.
-func (l *limiter) sleep(w *wait) (again bool, err error) {
-	if w.Reply.Wait <= 0 && l.sleepers.MayGo(&w.Request) {
-		l.passed(w.Cost)
-		w.turn.grant = &w.Reply.Grant
-		return false, nil
-	}
-	if w.sleeper == nil {
-		w.sleeper = turns.NewSleeper(&w.Request)
-	}
-	if again, err = l.sleepers.Sleep(w.sleeper); again {
-		return true, nil
-	}
-	l.passed(w.Cost)
-	w.turn.grant = w.sleeper.Grant()
-	if r, ok := err.(*turns.Refusal); ok {
-		err = &RefusedError{Wait: r.Wait, limit: limit(&w.Request), paused: r.Paused}
-	}
-	return false, err
+// refused says that a turn comes too late, and whether that is because of a pause.
+func (r *request) refused(comes time.Time, paused time.Duration) *RefusedError {
+	inTime := !r.Now && !comes.Add(-paused).After(r.Latest)
+	return &RefusedError{Wait: max(0, time.Until(comes)), limit: r.bound(), paused: paused > 0 && inTime}
 }
 
-// accepts reports whether a turn comes in time, or whether asking again makes
-// sense after a refusal. If the answer took too long, even a grant can be too
-// late.
-func (l *limiter) accepts(w *wait) bool {
-	if !w.Deadline.IsZero() && w.Reply.Slot().After(w.Deadline) {
-		return false
-	}
-	return w.Reply.Granted || w.Reply.Wait <= w.Rest(w.Reply.Asked) && !l.asker.Engine.Queues()
-}
-
-// giveUp gives back a turn that was granted.
-func (l *limiter) giveUp(w *wait) {
-	l.asker.Abandon(w.Ctx, w.Reply.Grant)
-	l.passed(w.Cost)
-}
-
-// refused says that a turn comes too late, and whether that is because of a
-// pause: without it, the turn would come in time.
-func (w *wait) refused() *RefusedError {
-	reply := &w.Reply
-	inTime := reply.Wait-reply.Paused <= w.Rest(reply.Asked) &&
-		(w.Deadline.IsZero() || !reply.Slot().Add(-reply.Paused).After(w.Deadline))
-	return &RefusedError{
-		Wait: max(0, time.Until(reply.Slot())), limit: limit(&w.Request), ceiling: reply.Ceiling,
-		paused: reply.Paused > 0 && inTime,
-	}
-}
-
-// limit names what bounds the wait of a request most.
-func limit(r *coalesce.Request) string {
-	now := time.Now()
-	left, rest := r.Deadline.Sub(now), r.MaxWait
-	if !r.Came.IsZero() {
-		rest = max(0, rest-now.Sub(r.Came))
-	}
-	switch {
-	case r.Deadline.IsZero() && r.MaxWait == 0:
+// bound says how late a turn may come.
+func (r *request) bound() string {
+	if r.Now {
 		return "an immediate turn"
-	case r.Deadline.IsZero() || rest < left:
-		return fmt.Sprintf("WithMaxWait (%v left)", rest.Round(time.Microsecond))
-	case left < 0:
-		return fmt.Sprintf("ctx's deadline (%v ago)", -left.Round(time.Microsecond))
 	}
-	return fmt.Sprintf("ctx's deadline (in %v)", left.Round(time.Microsecond))
+	left := time.Until(r.Latest).Round(time.Microsecond)
+	if left < 0 {
+		return fmt.Sprintf("%s (%v ago)", r.limit, -left)
+	}
+	return fmt.Sprintf("%s (%v left)", r.limit, left)
 }
 
-// reserve is for callers that do not wait here: a refusal is final, however
-// short. Ctx's deadline bounds the call, not the turn.
-func (l *limiter) reserve(w *wait) error {
-	err := l.askFirst(w)
-	if err == nil && !w.Reply.Granted {
-		err = w.refused()
+// takeNow takes a turn that is due at once, or none.
+func (l *limiter) takeNow(ctx context.Context, n int) (turn engine.Turn, ok bool, err error) {
+	r := l.request(n, "")
+	r.Now, r.Latest = true, time.Time{}
+	reply, err := l.ask(ctx, r)
+	if err == nil {
+		err = l.goWith(ctx, r, reply)
 	}
-	return orUnknown(err, w.Lost())
-}
-
-// orUnknown is an error, which matches [ErrOutcomeUnknown] if an answer was lost
-// before: others say that nothing was consumed. A refusal is not one any more.
-func orUnknown(err error, lost bool) error {
-	if err == nil || !lost || errors.Is(err, ErrOutcomeUnknown) {
-		return err
-	}
-	if _, ok := err.(*RefusedError); ok {
-		return fmt.Errorf("%w: an answer was lost, and then: %v: %w", ErrOutcomeUnknown, err, context.DeadlineExceeded)
-	}
-	return fmt.Errorf("%w: an answer was lost, and then: %w", ErrOutcomeUnknown, err)
-}
-
-// takeNow takes a turn that is due at once, or none, which is nil. A turn that was
-// granted and does not stand any more is given back.
-func (l *limiter) takeNow(ctx context.Context, n int) (*Turn, error) {
-	if left, _ := l.sleepers.Held(); left > 0 && !l.sleepers.Stale() {
-		return nil, nil
-	}
-	w := l.newWait(ctx, n, "", 0)
-	err := l.reserve(w)
-	if _, ok := err.(*RefusedError); ok {
-		l.trace.refused(n, err)
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	if !l.sleepers.MayGo(&w.Request) {
-		tell(l.trace.Missed, n, max(0, time.Since(w.Reply.Slot())))
-		l.giveUp(w)
-		return nil, nil
-	}
-	l.passed(w.Cost)
-	w.turn.grant = &w.Reply.Grant
-	return &w.turn, nil
-}
-
-// WithMaxLateness sets how long after its slot a turn may still be taken. A
-// caller can wake later than that because its process or machine stood still.
-// Then it does not go. It takes the next turn that this limiter holds, the caller
-// of that the one after it, and so on, and the last caller lines up again. A
-// caller that finds no turn before its deadline is refused, even if a later call
-// is answered with one at that moment. The missed permits are given back, which
-// mostly comes too late for others.
-//
-// So Wait returns at most d after the slot of the turn that it takes, however
-// long the machine stands still. The default is half of [WithGuard], which
-// leaves the other half for the way to the upstream; without that option it is
-// 25 ms. 0 means no limit, and so does WithGuard(0) alone: every turn is taken,
-// however late, unless a [Queue.Pause] held its caller.
-//
-// A slot may pass while its answer is on the way. So if an answer took longer
-// than the quickest of the last eight, the difference counts as lateness; the
-// first one has none to be compared with. A caller that misses ten turns in a row
-// gets [ErrMissed].
-func WithMaxLateness(d time.Duration) Option {
-	return func(o *options) {
-		o.length("WithMaxLateness", d)
-		o.maxLateness, o.steers = &d, o.steers || d > 0
-	}
-}
-
-// defaultLateness is half of the longest guard that an engine takes by itself.
-// Half of a shorter one would be less than what a busy machine is late by.
-const defaultLateness = 25 * time.Millisecond
-
-// lateness is what WithMaxLateness says, or what goes with the guard.
-func (o *options) lateness() time.Duration {
+	l.trace.refused(n, err)
+	var refused *RefusedError
 	switch {
-	case o.maxLateness != nil:
-		return *o.maxLateness
-	case o.guarded:
-		return o.guard / 2
+	case err == nil:
+		return reply.Turn, true, nil
+	case errors.As(err, &refused), err == errLate, err == turns.ErrVoid:
+		return turn, false, nil
 	}
-	return defaultLateness
+	return turn, false, err
 }

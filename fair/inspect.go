@@ -1,238 +1,187 @@
 package fair
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/naming"
-	"github.com/fairlimit/fairlimit/internal/quotatext"
-	"github.com/fairlimit/fairlimit/internal/whereis"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// State is a queue as Redis holds it at one moment. The zero value is a queue
-// that is not there. Durations count from that moment on, in real time. They
-// are 0 if there is nothing to wait for.
+// State is a queue as its keys hold it. Times are by the server's clock.
 type State struct {
-	At     time.Time     // the moment, by the server's clock
-	Exists bool          // whether there is a key; else only At, Quotas and Text can be set
-	TTL    time.Duration // how long the key has to live
-	Bytes  int           // of the key's value
-
-	Generation string // 8 letters: the life of this state
-	Epoch      string // 8 letters: the primary that wrote it last
-	Sequence   int64  // permits granted in this generation, with those given back
-
-	// Windows are those of the last caller, from the longest to the shortest. Its
-	// guard has made them longer, and a Burst is a window of its own. There are
-	// none if only callers without quotas have paused or reset the queue.
-	Windows []Window
-
-	// Obeyed is whether the last caller went by the quotas that are stored.
-	Obeyed bool
-
-	// Mixed is how much longer permits count that may have been granted to
-	// callers with other windows. It can also follow from lost turns that count
-	// again.
-	Mixed time.Duration
-
-	// InUse are the windows of different callers, while it is Mixed: each once, in
-	// the order in which they were seen. Seven short ones fit, or two long ones.
-	InUse [][]Window
-
-	Next       time.Duration // until one more permit would have a slot, for a caller with Windows
-	Available  int64         // permits that such a caller could take at once, 0 without Windows
-	Backlog    int64         // permits that are granted ahead
-	Tail       time.Duration // until the newest slot comes
-	Cells      int           // how many cells hold what was granted
-	CellsAhead int           // how many of them lie ahead
-
-	Paused time.Duration // how much longer the queue's clock stands still
-	Slowed time.Duration // how much longer it runs slower, because a quota became narrower
-	Pace   float64       // how many real seconds a second of the queue's clock takes until then at most, 0 if not Slowed
-	Offset time.Duration // how far the queue's clock is ahead of the server's; below 0 after a pause
-
-	Full  time.Duration // how much longer the queue counts as full because turns were lost
-	Reset time.Duration // how much longer it is known that the queue was reset
-
-	Flows []Flow // that use the queue, in the order in which they came
-
-	// Flowless is whether the newest turn belongs to a caller without a flow,
-	// beside Flows.
-	Flowless bool
-
-	// Ceilings are of the flows that have a log, in the order of their ids, if
-	// [WithCeilings] asks for them.
-	Ceilings []Ceiling
-
-	// Epochs are those that have ended, the oldest first. Forgotten says that
-	// there were more.
-	Epochs    []Epoch
-	Forgotten bool
-
-	// Units are what the queue counts besides calls, as the callers have it who
-	// count them. One that nobody has counted in this generation is not there.
-	Units []Unit
-
-	Quotas     []engine.Quota // the stored quotas, if any
-	UnitQuotas []engine.Unit  // those of further units
-	Text       string         // as they are stored
-
-	line *line        // nil if nothing that was granted counts
-	news *engine.News // nil without a queue
+	Now    time.Time     // the server's time
+	Begun  time.Time     // when the queue began, or was requeued last
+	Voided bool          // it was requeued or reset: turns of before that come after Void are void
+	Void   time.Time     // up to when turns of before the requeue stand
+	Paused time.Duration // how much longer it is paused
+	Tail   time.Time     // when the newest slot comes
+	TTL    time.Duration // for how long the queue lives
+	Units  []UnitLog     // calls first, whose name is "", then further units by name
+	Flows  []Flow        // the active flows
+	Stored string        // the stored quotas as text, "" for none
 }
 
-// Window is at most Permits in any stretch of Per.
-type Window struct {
+// UnitLog is what was granted of a unit, as far as it may still count.
+type UnitLog struct {
+	Name    string
+	Total   int64  // granted since the queue began
+	Missing bool   // the key of calls is missing: what was granted counts at the newest slot
+	Cells   []Cell // the oldest first
+}
+
+// Cell is the permits that count at one slot.
+type Cell struct {
+	At      time.Time // when the slot comes
 	Permits int
-	Per     time.Duration
-	Held    int64 // permits of the last Per that count now, without those ahead
 }
 
-// Unit is a unit as its last caller counts it.
-type Unit struct {
-	Name      string
-	Windows   []Window      // as those of a [State]
-	Next      time.Duration // until one more would have a slot, in its place in the line
-	Available int64         // that could be taken at once
-	Backlog   int64         // granted ahead, with debts that lie ahead
-	Sequence  int64         // granted in this generation, with what was given back
-
-	line *line // nil if nothing that was granted counts
-}
-
-// Flow is a flow that was granted a turn, or asked for one, a short while ago.
+// Flow is a flow that holds turns, or did so a moment ago.
 type Flow struct {
-	ID       string        // 5 letters: the state has a hash of the id only
-	Weight   int           // the newest that one of its limiters has
-	Limiters int           // how many of them have an entry
-	Need     int           // the most permits of one request
-	Share    int           // permits that its limiters together may hold ahead
-	Ends     time.Duration // when it is forgotten, unless it asks before
+	ID     string
+	Weight int
+	Ahead  int // permits that it holds ahead
 }
 
-// Epoch is the time in which one primary wrote the state.
-type Epoch struct {
-	Name  string // 8 letters
-	End   int64  // the sequence at which it ended
-	Known int64  // up to which sequence what it granted counts: more than End if that was lost and counts again
-}
+// InspectOption changes what [Inspect] reads.
+type InspectOption func(*string)
 
-// InspectOption is an option of [Inspect].
-type InspectOption func(*inspection)
+// WithPrefix is the prefix of the limiters' keys: see fairlimit.WithPrefix.
+func WithPrefix(p string) InspectOption { return func(prefix *string) { *prefix = p } }
 
-type inspection struct {
-	engine.Config
-	ceilings bool
-	flows    []string
-}
-
-// WithPrefix is for a queue whose limiters were made with a prefix: see
-// [engine.Config].
-func WithPrefix(prefix string) InspectOption {
-	return func(i *inspection) { i.Prefix = &prefix }
-}
-
-// Inspect reads all that Redis holds of a queue. It asks one question, more
-// [WithCeilings], needs no quota and changes nothing. So it restores nothing
-// that a server has lost.
-//
-// The error matches [engine.ErrState] if a key holds something else, a state
-// that is damaged, or one of another version. What it says then includes what
-// to do. If only the stored text is no quota, the State tells all the rest.
-func Inspect(ctx context.Context, rdb redis.UniversalClient, name string, opts ...InspectOption) (State, error) {
-	i := inspection{Config: engine.Config{Client: rdb, Name: name}}
-	for _, o := range opts {
-		o(&i)
+// Inspect reads the keys of a queue, and changes nothing. It returns nil if there is
+// no queue, and an error that matches [engine.ErrState] if the head cannot be read.
+// It reads in three steps, so turns that are granted meanwhile may be told in part.
+func Inspect(ctx context.Context, rdb redis.UniversalClient, name string, opts ...InspectOption) (*State, error) {
+	prefix := defaultPrefix
+	for _, opt := range opts {
+		opt(&prefix)
 	}
-	e, err := New(i.Config)
+	key := keyOf(prefix, name)
+	h, state, err := inspectHead(ctx, rdb, key)
+	if err != nil || state == nil {
+		return nil, err
+	}
+	if err := state.readLogs(ctx, rdb, key, &h); err != nil {
+		return nil, explainRead(ctx, key, err)
+	}
+	if err := state.readFlows(ctx, rdb, key, &h); err != nil {
+		return nil, explainRead(ctx, key, err)
+	}
+	return state, nil
+}
+
+func explainRead(ctx context.Context, key string, err error) error {
+	if redis.HasErrorPrefix(err, "WRONGTYPE") {
+		return fmt.Errorf("%w: %q: %w", engine.ErrState, key, err)
+	}
+	return lua.Explain(ctx, err)
+}
+
+// inspectHead reads the head and what it says.
+func inspectHead(ctx context.Context, rdb redis.UniversalClient, key string) (h head, _ *State, _ error) {
+	var text, stored *redis.StringCmd
+	var ttl *redis.DurationCmd
+	var now *redis.Cmd
+	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
+		text, ttl, stored = p.Get(ctx, key), p.PTTL(ctx, key), p.Get(ctx, key+":quota")
+		now = p.Eval(ctx, "local t = redis.call('TIME') return t[1] * 1000000 + t[2]", []string{key})
+		return nil
+	})
+	switch {
+	case errors.Is(text.Err(), redis.Nil):
+		return h, nil, nil
+	case text.Err() != nil:
+		return h, nil, explainRead(ctx, key, text.Err())
+	case err != nil && !errors.Is(err, redis.Nil):
+		return h, nil, explainRead(ctx, key, err)
+	}
+	h, ok := parseHead(text.Val())
+	if !ok {
+		return h, nil, fmt.Errorf("%w: %q is not the head of a queue", engine.ErrState, key)
+	}
+	micro, err := now.Int64()
 	if err != nil {
-		return State{}, naming.Of(name, err)
+		return h, nil, explainRead(ctx, key, err)
 	}
-	f := e.(*fair)
-	state, err := f.inspect(ctx, inspectScript)
-	if i.ceilings && !state.At.IsZero() {
-		var problem error
-		state.Ceilings, problem = f.inspectLogs(ctx, &state, i.flows)
-		err = cmp.Or(problem, err)
-	}
-	return state, naming.Of(name, whereis.Of(rdb, err, false))
+	h.offset -= max(0, h.last-micro) // the server's clock was set back
+	h.last = micro
+	return h, &State{
+		Now: time.UnixMicro(micro), Begun: time.UnixMicro(h.id), Voided: h.void > 0, Void: h.comes(h.void),
+		Paused: max(0, micros(h.from+h.offset-micro)), Tail: h.comes(h.tail), TTL: ttl.Val(), Stored: stored.Val(),
+	}, nil
 }
 
-var inspectScript = lua.Assemble("fair", "inspect")
+// comes is when a slot comes. Those that came before a pause that still lasts have
+// come.
+func (h *head) comes(slot int64) time.Time {
+	if slot < h.from && h.from+h.offset > h.last {
+		return time.UnixMicro(h.last - (h.from - slot))
+	}
+	return time.UnixMicro(slot + h.offset)
+}
 
-func (f *fair) inspect(ctx context.Context, script *lua.Script) (State, error) {
-	keys := []string{f.key}
-	if f.sharesSlot() == nil {
-		keys = append(keys, f.quotaKey(), f.unitsKey())
+func (s *State) readLogs(ctx context.Context, rdb redis.UniversalClient, key string, h *head) error {
+	names := []string{calls}
+	if h.units != unknown {
+		names = strings.Split(h.units, ",")
 	}
-	r, err := f.askKeys(ctx, script, keys, nil)
-	if err != nil {
-		return State{}, err
-	}
-	stored, err := decodeStored(r.said)
-	if err != nil {
-		return State{}, err
-	}
-	s := State{At: time.UnixMicro(stored.server), Text: stored.quotas}
-	var unreadable error
-	if s.Quotas, s.UnitQuotas, err = quotatext.ParseAll(s.Text); err != nil {
-		unreadable = &unreadableQuotas{f.quotaKey(), err}
-	}
-	if stored.left != -2 {
-		if err = f.tellOf(&s, stored); err != nil {
-			return State{}, err
+	for i, name := range names {
+		cells, err := rdb.ZRangeWithScores(ctx, key+":"+name, 0, -1).Result()
+		if err != nil {
+			return err
 		}
+		u := UnitLog{Name: name, Cells: h.cells(cells)}
+		if len(cells) > 0 {
+			u.Total = int64(cells[len(cells)-1].Score)
+		}
+		if i == 0 {
+			u.Name, u.Total, u.Missing = "", h.total, len(cells) == 0 && h.total > 0
+		}
+		s.Units = append(s.Units, u)
 	}
-	return s, unreadable
+	return nil
 }
 
-// texts are all that is stored of a queue.
-type texts struct {
-	server, left         int64 // the server's time, and ms that the queue has to live
-	state, quotas, units string
+// cells are those of a log, without its base.
+func (h *head) cells(all []redis.Z) (cells []Cell) {
+	for i := 1; i < len(all); i++ {
+		slot, _ := strconv.ParseInt(all[i].Member.(string), 10, 64)
+		cells = append(cells, Cell{h.comes(slot), int(all[i].Score - all[i-1].Score)})
+	}
+	return cells
 }
 
-// decodeStored is the one place that knows the reply of lua/fair/inspect.lua.
-func decodeStored(said any) (texts, error) {
-	elements, _ := said.([]any)
-	if len(elements) != 5 {
-		return texts{}, misread(said, fmt.Errorf("%d elements", len(elements)))
-	}
-	numbers, err := integers(elements[:2])
-	state, isState := elements[2].(string)
-	quotas, isQuotas := elements[3].(string)
-	units, isUnits := elements[4].(string)
-	if err != nil || !isState || !isQuotas || !isUnits {
-		return texts{}, misread(said, errors.New("want two numbers and three texts"))
-	}
-	return texts{numbers[0], numbers[1], state, quotas, units}, nil
-}
-
-// tellOf fills in what the texts say.
-func (f *fair) tellOf(s *State, t texts) error {
-	c, err := readState(t.state)
-	if err == nil && t.left == -1 {
-		err = errors.New("the key has no TTL")
-	}
+func (s *State) readFlows(ctx context.Context, rdb redis.UniversalClient, key string, h *head) error {
+	active, err := rdb.ZRangeWithScores(ctx, key+":flows", 0, -1).Result()
 	if err != nil {
-		return fmt.Errorf("%w: %q: %w", engine.ErrState, f.key, err)
+		return err
 	}
-	units, err := c.readUnits(t.units)
-	if err != nil {
-		return fmt.Errorf("%w: %q: %w", engine.ErrState, f.unitsKey(), err)
+	for _, z := range active {
+		weight, id, _ := strings.Cut(z.Member.(string), " ")
+		if h.comes(int64(z.Score)).Before(s.Now) {
+			continue
+		}
+		held, err := rdb.ZRangeWithScores(ctx, key+":flow:"+id, 0, -1).Result()
+		if err != nil {
+			return err
+		}
+		f := Flow{ID: id}
+		f.Weight, _ = strconv.Atoi(weight)
+		for _, c := range h.cells(held) {
+			if c.At.After(s.Now) {
+				f.Ahead += c.Permits
+			}
+		}
+		s.Flows = append(s.Flows, f)
 	}
-	s.Exists, s.TTL, s.Bytes = true, time.Duration(t.left)*time.Millisecond, len(t.state)
-	s.Obeyed = t.quotas != "" && c.stored == word36(hash(t.quotas), len(notStored))
-	c.tell(s, t.server)
-	for _, u := range units {
-		s.Units = append(s.Units, u.tell(c, s, t.server))
-	}
+	slices.SortFunc(s.Flows, func(a, b Flow) int { return strings.Compare(a.ID, b.ID) })
 	return nil
 }

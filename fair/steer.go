@@ -3,98 +3,80 @@ package fair
 import (
 	"context"
 	"errors"
-	"fmt"
+	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
-// Look reads the header of the state: a key that holds an empty string is no
-// queue to it. If other quotas are stored than it knows, or than the queue goes
-// by, it lets the queue obey these. That takes two more questions. If they cannot
-// be read, it reports the news all the same.
-func (f *fair) Look(ctx context.Context) error {
-	known := f.held()
-	err := f.under(func(t *quotaSet) error {
-		if t != known {
-			return f.obey(ctx, t)
-		}
-		return f.look(ctx, t, f.scripts.look)
-	})
-	if errors.As(err, new(*unreadableQuotas)) {
-		_ = f.look(ctx, f.held().underAnyText(), f.scripts.quotas)
-	}
-	return err
+// steer asks a script about the queue as a whole.
+func (q *queue) steer(ctx context.Context, s *lua.Script, args ...any) (engine.News, error) {
+	return q.news(ctx, question{script: s, args: func(_ *rules, header []any) []any { return append(header, args...) }})
 }
 
-// obey makes the queue one of the quotas, by a request that is refused, and looks.
-func (f *fair) obey(ctx context.Context, t *quotaSet) error {
-	if len(t.windows) > 0 {
-		if _, err := f.takeUnder(ctx, t, []engine.Request{{N: 1, MaxWait: -time.Microsecond}}); err != nil {
-			return err
+// news asks for nothing but news.
+func (q *queue) news(ctx context.Context, a question) (news engine.News, err error) {
+	err = q.again(func(r *rules) error {
+		reply, err := q.ask(ctx, r, a)
+		if err == nil {
+			news = reply.news
 		}
-	}
-	return f.look(ctx, t, f.scripts.look)
-}
-
-func (f *fair) look(ctx context.Context, t *quotaSet, script *lua.Script) error {
-	r, err := f.askUnder(ctx, script, t, f.args(t, 1))
-	if err != nil {
 		return err
-	}
-	return f.hear(r, t)
+	})
+	return news, err
 }
 
-// hear tells the news of a reply that is nothing else. Without a queue it is
-// empty.
-func (f *fair) hear(r reply, t *quotaSet) error {
-	if r.said == "" {
-		f.report(&engine.News{Asked: r.ran, Arrived: r.arrived})
+func (q *queue) Look(ctx context.Context) (engine.News, error) {
+	return q.news(ctx, question{script: lookScript, args: nothing, reads: true})
+}
+
+func (q *queue) Pause(ctx context.Context, d time.Duration) (engine.News, error) {
+	return q.steer(ctx, pauseScript, d.Microseconds())
+}
+
+func (q *queue) Resume(ctx context.Context) (engine.News, error) { return q.steer(ctx, resumeScript) }
+
+func (q *queue) Requeue(ctx context.Context) (engine.News, error) {
+	return q.steer(ctx, requeueScript, engine.Within.Microseconds(), 0)
+}
+
+func (q *queue) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
+	if q.stored || q.opened {
+		err = q.again(func(r *rules) error { return q.readStored(ctx, r) })
+	}
+	r := q.rules.Load()
+	return r.calls, r.text != "", err
+}
+
+// readStored returns [errChanged] if other quotas are stored than those of r.
+func (q *queue) readStored(ctx context.Context, r *rules) error {
+	text, err := q.client.Get(ctx, q.quotaKey()).Result()
+	if err != nil && !errors.Is(err, redis.Nil) {
+		return q.explain(lua.Explain(ctx, err))
+	}
+	if text == r.text {
 		return nil
 	}
-	news, err := parseNews(r.said)
-	if err != nil {
-		return misread(r.said, err)
+	return q.obey(text)
+}
+
+// SetQuotas stores the quotas of units as well: those that hold for a limiter that
+// goes by stored quotas, and else its own.
+func (q *queue) SetQuotas(ctx context.Context, quotas []engine.Quota) (engine.News, error) {
+	if q.stored || q.opened {
+		_ = q.readStored(ctx, q.rules.Load()) // what cannot be read is replaced
 	}
-	f.tell(news, r, t)
-	return nil
-}
-
-// Pause returns an error that matches [engine.ErrUnsupported] for more than ten
-// years. It creates the queue if there is none.
-func (f *fair) Pause(ctx context.Context, d time.Duration) error {
-	return f.pauses(ctx, f.scripts.pause, d)
-}
-
-// PauseFlow returns such an error as well.
-func (f *fair) PauseFlow(ctx context.Context, flow string, d time.Duration) error {
-	return f.pauses(ctx, f.scripts.pauseFlow, d, f.logKey(flow))
-}
-
-func (f *fair) pauses(ctx context.Context, script *lua.Script, d time.Duration, logs ...string) error {
-	if d > longestPer {
-		return fmt.Errorf("%w: a pause of %v, fair holds up to %v", engine.ErrUnsupported, d, longestPer)
-	}
-	return f.whatever(func(t *quotaSet) error {
-		r, err := f.askUnder(ctx, script, t, append(f.args(t, 2), ceilMicroseconds(max(1, d))), logs...)
-		if err != nil {
-			return err
+	text := ""
+	if len(quotas) > 0 {
+		units := slices.DeleteFunc(slices.Clone(q.rules.Load().units), func(u engine.Unit) bool { return len(u.Quotas) == 0 })
+		if _, err := newRules(quotas, units, q.guard); err != nil {
+			return engine.News{}, err
 		}
-		return f.learnTold(r, t)
-	})
-}
-
-// learnTold is the one place that knows the reply of lua/fair/told.lua.
-func (f *fair) learnTold(r reply, t *quotaSet) error {
-	texts, _ := r.said.([]any)
-	if len(texts) != 2 {
-		return misread(r.said, errors.New("want two texts"))
+		text = quotatext.FormatUnits(quotas, units)
 	}
-	var o outcome
-	if err := o.learn(texts[0], texts[1]); err != nil {
-		return misread(r.said, err)
-	}
-	f.learn(t, &o, r)
-	return nil
+	return q.steer(ctx, storeScript, engine.Within.Microseconds(), 0, text)
 }

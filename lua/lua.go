@@ -21,12 +21,9 @@ import (
 var parts embed.FS
 
 // Assemble makes a script of an engine's parts, each named by its file without
-// the ending. The parts between { and } run only if the variable unusual is
-// true, and their functions are made only then. Those between [ and ] run again
-// and again, as long as the function again says so. Between ( and ) a part has
-// locals of its own. It does no I/O: the server
-// learns the source when it first runs. It panics for a part that does not
-// exist. Call it only while packages are initialised.
+// the ending. It does no I/O: the server learns the source when the script first
+// runs. It panics for a part that does not exist. Call it only while packages are
+// initialised.
 //
 // An error that Redis reports for a line of the script names the part's file
 // and line instead.
@@ -34,11 +31,6 @@ func Assemble(engine string, names ...string) *Script {
 	var source strings.Builder
 	var lines lineMap
 	for _, name := range names {
-		if brace, isOne := braces[name]; isOne {
-			lines.next += strings.Count(brace, "\n")
-			source.WriteString(brace)
-			continue
-		}
 		part := engine + "/" + name
 		text, err := parts.ReadFile(part + ".lua")
 		if err != nil {
@@ -58,11 +50,6 @@ var assembled []*Script
 // Assembled returns all scripts that were assembled so far, for those who check
 // them.
 func Assembled() []*Script { return assembled }
-
-// braces are what stands for each of them in a script.
-var braces = map[string]string{
-	"{": "if unusual then\n", "}": "end\n", "[": "while again() do\n", "]": "end\n", "(": "do\n", ")": "end\n",
-}
 
 // Parts names the parts that the script is assembled of.
 func (s *Script) Parts() []string { return s.lines.names }

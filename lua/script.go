@@ -36,10 +36,9 @@ const noShard = "redis: all ring shards are down"
 // Script is a script that changes state, so that running it twice is not the
 // same as running it once.
 type Script struct {
-	source   string
-	sha      string
-	lines    lineMap
-	replicas int // that must have what it writes
+	source string
+	sha    string
+	lines  lineMap
 }
 
 // New makes a script of Lua source. It does no I/O: the server learns the
@@ -78,15 +77,15 @@ func (s *Script) run(
 	ctx context.Context, rdb redis.UniversalClient, keys []string, args []any,
 ) (reply any, sent time.Time, err error) {
 	sent = time.Now()
-	reply, err = s.send(ctx, rdb, keys[0], s.command("evalsha", s.sha, keys, args))
+	reply, err = once(ctx, rdb, command("evalsha", s.sha, keys, args)...)
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		sent = time.Now()
-		reply, err = s.send(ctx, rdb, keys[0], s.command("eval", s.source, keys, args))
+		reply, err = once(ctx, rdb, command("eval", s.source, keys, args)...)
 	}
 	return reply, sent, s.lines.locate(err)
 }
 
-func (s *Script) command(verb, script string, keys []string, args []any) []any {
+func command(verb, script string, keys []string, args []any) []any {
 	words := make([]any, 0, 3+len(keys)+len(args))
 	words = append(words, verb, script, len(keys))
 	for _, key := range keys {

@@ -19,13 +19,10 @@ const mostHeld = 1 << 53
 
 // Admin sets up and looks after one limiter as Redisson's RRateLimiter does.
 // Make one with [Open]; the zero value is of no use. Its methods may be called
-// by many goroutines at once. Each is one script run unless it says otherwise,
-// and each run is sent once.
+// by many goroutines at once. Each is one script run, which is sent once.
 //
-// Every method checks ctx before it sends anything, and returns when ctx ends,
-// whatever the client's timeouts are. If ctx never ends, each run ends when the
-// client gives up, and after five seconds at the latest. What is left behind
-// ends with the client's timeouts.
+// Every method returns when ctx ends, whatever the client's timeouts are, and
+// after five seconds at the latest.
 //
 // Errors match [ErrInvalidArgument], [ErrNotInitialized], [engine.ErrState] if
 // a key holds what cannot be read, and [engine.ErrOutcomeUnknown] if the answer
@@ -38,13 +35,11 @@ type Admin struct {
 
 // Open returns the administration of the limiter of this name. It does no I/O.
 // The name is the whole key: if a limiter has a prefix, that is part of it.
-// With [PerClient] it sees that client's permits if the rate is per client.
-// [KeepAlive] and [RetryTick] are not for Open: the former is a field of
-// [Rate], and Open never waits.
+// With [PerClient] it sees that client's permits if the rate is per client. No
+// other option is for Open.
 //
-// Errors match [ErrInvalidArgument]: no client, an empty name, an option that
-// does not fit; or [engine.ErrUnsupported]: on a Cluster or Ring, a name whose
-// keys would not share a hash slot.
+// Errors match [ErrInvalidArgument], or [engine.ErrUnsupported] for a name whose
+// keys would not share a hash slot on a Cluster or Ring.
 func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error) {
 	if name == "" {
 		return nil, fmt.Errorf("%w: empty name", ErrInvalidArgument)
@@ -57,10 +52,8 @@ func open(rdb redis.UniversalClient, name string, o options) (*Admin, error) {
 	switch {
 	case engine.NoClient(rdb):
 		return nil, fmt.Errorf("%w: no client", ErrInvalidArgument)
-	case o.keepAlive != 0:
-		return nil, fmt.Errorf("%w: KeepAlive is a field of Rate, not an option of Open", ErrInvalidArgument)
-	case o.retryTick != 0:
-		return nil, fmt.Errorf("%w: RetryTick is not an option of Open, which never waits", ErrInvalidArgument)
+	case o.keepAlive != 0 || o.retryTick != 0:
+		return nil, fmt.Errorf("%w: KeepAlive and RetryTick are not for Open", ErrInvalidArgument)
 	}
 	if err := o.check(); err != nil {
 		return nil, err
@@ -69,7 +62,7 @@ func open(rdb redis.UniversalClient, name string, o options) (*Admin, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Admin{place{client: rdb, keys: k}, name}, nil
+	return &Admin{place{rdb, k}, name}, nil
 }
 
 // TrySetRate writes the rate if there is none, and reports whether it did. Old
@@ -93,14 +86,12 @@ func (a *Admin) SetRate(ctx context.Context, rate Rate) error {
 //
 // Without keepState it does what [Admin.SetRate] does. With keepState the
 // grants of the last rate.Per still count. After a change to fewer Permits than
-// they hold, neither this package nor Redisson grants anything until enough of
-// them have left the window; Redisson's availablePermits is negative until
-// then. A longer Per cannot know of grants that had left the shorter one. A
+// they hold, nobody is granted anything until enough of them have left the
+// window. A longer Per cannot know of grants that had left the shorter one. A
 // change of Mode forgets all grants. It takes about 0.2 ms of the server's time
 // for each thousand grants that are kept.
 //
-// Callers that sleep do not hear of the change: they ask once the sleep is over
-// that they were told.
+// Callers that sleep do not hear of the change before they ask again.
 func (a *Admin) UpdateRate(ctx context.Context, rate Rate, keepState bool) (bool, error) {
 	if keepState {
 		return a.write(ctx, "keep", rate)
@@ -115,7 +106,7 @@ func (a *Admin) write(ctx context.Context, op string, rate Rate) (done bool, err
 		return false, err
 	}
 	args := append([]any{op}, rate.words()...)
-	return a.happened(a.run(ctx, ruleScript, args...))
+	return happened(a.run(ctx, ruleScript, args...))
 }
 
 // Config returns the rate. Without one the error matches [ErrNotInitialized].
@@ -126,11 +117,6 @@ func (a *Admin) Config(ctx context.Context) (Rate, error) {
 
 // AvailablePermits returns how many permits could be taken now, at least 0. It
 // changes nothing. Without a rate the error matches [ErrNotInitialized].
-//
-// It can cost several runs: if more than 1000 grants are held and more than
-// 1000 have left the window since the last question, one more for each 1000
-// that have left. It starts over if somebody takes or releases permits
-// meanwhile.
 func (a *Admin) AvailablePermits(ctx context.Context) (int, error) {
 	s, err := a.read(ctx)
 	return s.left, err
@@ -138,9 +124,8 @@ func (a *Admin) AvailablePermits(ctx context.Context) (int, error) {
 
 func (a *Admin) read(ctx context.Context) (s state, err error) {
 	defer a.named(&err)
-	ask := func(args ...any) (any, error) { return a.run(ctx, readScript, args...) }
-	s, found, err := read(ask, []any{"", "", ""})
-	if err == nil && !found {
+	numbers, err := a.run(ctx, readScript, "", "", "")
+	if s, err = stateOf(numbers, engine.News{}, err); err == nil && !s.found {
 		err = ErrNotInitialized
 	}
 	return s, err
@@ -151,67 +136,52 @@ func (a *Admin) read(ctx context.Context) (s state, err error) {
 // rest is ignored; an n of 0 does nothing.
 //
 // Release a permit within Per of taking it. Then no window gets more than the
-// rate. Grants that have left the window are the oldest: permits that come out
-// of them were free already. So a release that is late frees nobody else's
-// permits until a question has removed those grants, of this process or of any
-// other. After that it does, and the window of those permits may get n too many:
-// nothing in Redis tells then whose they are.
+// rate. A later release frees nobody else's permits until somebody's question has
+// removed the grants that have left the window. After that it does, and the
+// window of those permits may get n too many: nothing in Redis tells then whose
+// they are.
 //
-// Callers that sleep do not hear of it.
-//
-// It costs one script run for each 128 grants. If a later run fails, some of the
-// permits were released, and the error matches [engine.ErrOutcomeUnknown].
-// If n is below 0, it matches [ErrInvalidArgument]. Without a rate it matches
-// [ErrNotInitialized], unless n is 0.
+// Callers that sleep do not hear of it. It takes the server about 1 ms for each
+// thousand grants. If n is below 0, the error matches [ErrInvalidArgument].
+// Without a rate it matches [ErrNotInitialized], unless n is 0.
 func (a *Admin) Release(ctx context.Context, n int) (err error) {
 	defer a.named(&err)
-	if n < 0 {
+	switch {
+	case n < 0:
 		return fmt.Errorf("%w: %d permits to release, want at least 0", ErrInvalidArgument, n)
+	case n == 0:
+		return nil
 	}
-	most := min(int64(n), mostHeld)
-	for rest := most; rest > 0; {
-		reply, err := a.run(ctx, releaseScript, rest)
-		if err != nil && rest < most {
-			return fmt.Errorf("%w: of %d permits %d were released: %w", engine.ErrOutcomeUnknown, n, most-rest, err)
-		} else if err != nil {
-			return err
-		}
-		if rest, err = number(reply); err != nil {
-			return err
-		}
-		if rest < 0 {
-			return ErrNotInitialized
-		}
+	done, err := a.run(ctx, releaseScript, min(int64(n), mostHeld))
+	if err == nil && done[0] < 0 {
+		err = ErrNotInitialized
 	}
-	return nil
+	return err
 }
 
 // Delete deletes the rate and the grants, to all together and to this client,
 // and reports whether there was anything.
 func (a *Admin) Delete(ctx context.Context) (found bool, err error) {
 	defer a.named(&err)
-	return a.happened(a.run(ctx, forgetScript, ""))
+	return happened(a.run(ctx, forgetScript, ""))
 }
 
 // run is that of the place, which ends in time.
-func (a *Admin) run(ctx context.Context, script *lua.Script, args ...any) (any, error) {
+func (a *Admin) run(ctx context.Context, script *lua.Script, args ...any) ([]int64, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("%w: nil ctx", ErrInvalidArgument)
 	}
 	if ctx.Err() != nil {
 		return nil, ctxerr.Ended(ctx, "nothing was sent")
 	}
-	return timeout.Call(ctx, func(ctx context.Context) (any, error) { return a.place.run(ctx, script, args...) })
+	return timeout.Call(ctx, timeout.Of(a.client), func(ctx context.Context) ([]int64, error) {
+		numbers, _, err := a.place.run(ctx, script, args...)
+		return numbers, err
+	})
 }
 
-// happened decodes how many of something there were.
-func (a *Admin) happened(reply any, err error) (bool, error) {
-	if err != nil {
-		return false, err
-	}
-	n, err := number(reply)
-	return n > 0, err
-}
+// happened tells whether there was anything.
+func happened(numbers []int64, err error) (bool, error) { return err == nil && numbers[0] > 0, err }
 
 // named says in the error of a method whose it is.
 func (a *Admin) named(err *error) { *err = naming.Of(a.name, *err) }

@@ -19,11 +19,10 @@
 //
 // # What is strict
 //
-// The clock is that of the Redis server. Grants are stored in whole
-// milliseconds, rounded up. Each counts for at least Per from the microsecond
-// in which it was made. The set of grants decides. Redisson also keeps the
-// number of permits left; this package writes it for Redisson's sake. There are
-// two limits:
+// The clock is that of the Redis server. Each grant counts for at least Per from
+// the microsecond in which it was made. The set of grants decides. Redisson also
+// keeps the number of permits left; this package writes it for Redisson's sake.
+// There are two limits:
 //
 //   - If more than 1000 grants are in one window, they are not added up each
 //     time, and the number left is believed. If Redisson lowers the rate then
@@ -34,43 +33,37 @@
 //
 // # Sharing with Redisson
 //
-// Under sustained saturation, Go processes get more than Java processes. Of 18
+// Under sustained saturation, Go processes get more than Java processes: of 18
 // permits a second, asked for by 4 clients of each kind, Java got 20 to 27 and
-// Go 341 to
-// 348. Redisson lets a refused client wait 3 ms longer than it has to, and then
-// until the next tick of a timer, 10 to 100 ms later. By then a client of this
-// package, which waits as long as it has to, has asked. [RetryTick] makes it as
-// late. In an emulation of Redisson's timing each side got 50 % at ticks of 100
-// ms, and Java 40 % at ticks of 10 ms; without RetryTick, 10 % at most.
+// Go 341 to 348. Redisson lets a refused client wait 3 ms longer than it has to,
+// and then until the next tick of a timer, 10 to 100 ms later. By then a client
+// of this package has asked. [RetryTick] makes it as late. In an emulation of
+// Redisson's timing each side got 50 % at ticks of 100 ms, and Java 40 % at ticks
+// of 10 ms; without RetryTick, 10 % at most.
 //
-// Redisson uses the clock of its own machine. This package uses that of the
-// Redis server. So:
+// Redisson uses the clock of its own machine. So:
 //
 //   - If the clock of a Java process is behind, its grants are forgotten early.
 //     If it is ahead, it forgets the grants of others early. The limiter is as
-//     strict as the clocks of the Java side are right.
-//   - If clocks differ by a whole Per, sharing does not work at all: with a
-//     Java clock 1.2 s ahead, at 5 permits a second, one window got 50.
+//     strict as the clocks of the Java side are right. If they differ by a whole
+//     Per, sharing does not work at all.
 //   - Redisson dates a grant up to 15 ms before it sends it. If the upstream
 //     counts strictly, make Per longer by that much.
 //   - This package counts a grant that is dated in the future as made now.
 //
 // What else Redisson sees or does:
 //
-//   - After a rate was lowered and the state kept, more permits may be held
-//     than the rate allows. The number left is then negative, so that Redisson
-//     grants nothing either, and its availablePermits returns that number. It
-//     rises to 0 and above as grants leave the window. [Admin.AvailablePermits]
-//     returns 0. If the rate is per client, this holds for the client of the
-//     Admin: the others' numbers stay as they were, as they do when Redisson
-//     changes the rate.
+//   - After a rate was lowered and the state kept, the number left can be
+//     negative. Redisson grants nothing then either, and its availablePermits
+//     returns that number. [Admin.AvailablePermits] returns 0. If the rate is per
+//     client, this holds for the client of the Admin: the others' numbers stay as
+//     they were, as they do when Redisson changes the rate.
 //   - In every version up to 4.7.0, Redisson's release changes the number left
 //     and not the set. The next question from this package undoes it: the
 //     permits are free once their grants leave the window.
 //   - Later versions take released permits out of the oldest grants, as
 //     [Admin.Release] does. A grant that was released in part cannot be given
-//     back by its caller; the rest of it leaves with the window. That is the
-//     strict side.
+//     back by its caller; the rest of it leaves with the window.
 //   - Redisson accepts rates that this package does not: a rate of 0, negative
 //     or over 2⁵³; an interval of 0, negative or over 100 years; a
 //     keepAliveTime that is negative or over 100 years. If such a rate is in
@@ -80,11 +73,10 @@
 //
 // # Cost
 //
-// A question is one script run with up to 128 requests. It typically takes less
-// than half a millisecond of the server's time. Adding up 1000 grants takes 0.2
-// ms of that. Each 1000 grants that have left the window since the last
-// question cost one more run. If the number of permits left is missing in
-// Redis, the next run adds up all grants of the window.
+// A question is one script run with up to 256 requests, typically half a
+// millisecond of the server's time. To add up 1000 grants takes 0.2 ms. That is
+// done with the grants of the window, if they are at most 1000 or the number left
+// is missing, and with those that have left it since the last question.
 //
 // A request for more than the rate is an error. It writes nothing: it neither
 // sets a rate nor renews a keep-alive.

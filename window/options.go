@@ -50,15 +50,13 @@ func KeepAlive(d time.Duration) Option {
 
 // RetryTick makes a refused caller ask again as late as one of Redisson's does:
 // at the next tick of a timer, at least 3 ms after its permits are free. The
-// timer ticks every d, and all callers of this limiter share it. So callers of
-// both kinds get about the same share of a saturated limiter; see "Sharing with
+// timer ticks every d, and all callers of this limiter share it. See "Sharing with
 // Redisson" in the package documentation. Redisson's timer ticks every 100 ms,
 // unless its timeout or its retry interval is not a multiple of that.
 //
-// It costs d/2 + 3 ms a refusal on average, and permits that pass unused
-// meanwhile. A caller whose deadline or longest wait ends before the tick is
-// refused at once. Status still tells when permits are free. d is 0 to 24
-// hours; 0, the default, asks again as soon as they are.
+// It costs d/2 + 3 ms a refusal on average. A caller whose longest wait ends
+// before the tick is refused at once. d is 0 to 24 hours; 0, the default, asks
+// again as soon as permits are free.
 func RetryTick(d time.Duration) Option {
 	return func(o *options) { o.retryTick = d }
 }

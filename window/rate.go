@@ -35,18 +35,27 @@ type Rate struct {
 }
 
 func (r Rate) check() error {
-	switch {
-	case r.Mode != ModeOverall && r.Mode != ModePerClient:
-		return fmt.Errorf("%w: Mode is %d, want ModeOverall or ModePerClient", ErrInvalidArgument, r.Mode)
-	case r.Permits < 1 || int64(r.Permits) > mostPermits:
-		return fmt.Errorf("%w: Permits is %d, want 1 to %d", ErrInvalidArgument, r.Permits, mostPermits)
-	case r.Per < time.Millisecond || r.Per > longest || r.Per%time.Millisecond != 0:
-		return fmt.Errorf("%w: Per is %v, want whole milliseconds, 1ms to %v", ErrInvalidArgument, r.Per, longest)
+	switch wrong := r.wrong(); {
+	case wrong != "":
+		return fmt.Errorf("%w: %s", ErrInvalidArgument, wrong)
 	case r.KeepAlive != 0 && (r.KeepAlive < r.Per || r.KeepAlive > longest || r.KeepAlive%time.Millisecond != 0):
 		return fmt.Errorf("%w: KeepAlive is %v, want 0 or whole milliseconds, Per, which is %v, to %v",
 			ErrInvalidArgument, r.KeepAlive, r.Per, longest)
 	}
 	return nil
+}
+
+// wrong says what is out of range besides KeepAlive, or "".
+func (r Rate) wrong() string {
+	switch {
+	case r.Mode != ModeOverall && r.Mode != ModePerClient:
+		return fmt.Sprintf("Mode is %d, want ModeOverall or ModePerClient", r.Mode)
+	case r.Permits < 1 || int64(r.Permits) > mostPermits:
+		return fmt.Sprintf("Permits is %d, want 1 to %d", r.Permits, mostPermits)
+	case r.Per < time.Millisecond || r.Per > longest || r.Per%time.Millisecond != 0:
+		return fmt.Sprintf("Per is %v, want whole milliseconds, 1ms to %v", r.Per, longest)
+	}
+	return ""
 }
 
 // words are the rate as the scripts take it.

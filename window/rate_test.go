@@ -2,6 +2,7 @@ package window_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -9,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
 
@@ -50,9 +50,13 @@ func TestTheKeysLiveAsLongAsTheRate(t *testing.T) {
 
 func TestAChangeOfRateForgetsTheGrantsUnlessItKeepsThem(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 10, time.Minute)
-		l.fill(8, 1)
-		l.update(5, time.Minute)
+		var l *limiter
+		for _, c := range []struct{ used, rate, available int }{{3, 20, 17}, {3, 5, 2}, {8, 5, 0}} {
+			l = newLimiter(t, rdb, 10, time.Minute)
+			l.fill(c.used)
+			l.update(c.rate, time.Minute)
+			require.Equal(t, c.available, l.available())
+		}
 		require.Equal(t, "-3", l.do("GET", l.leftKey()), "a peer finds the debt")
 		done, err := l.UpdateRate(t.Context(), window.Rate{Permits: 5, Per: time.Minute}, false)
 		require.NoError(t, err)
@@ -103,41 +107,11 @@ func TestWhereThereIsNoRate(t *testing.T) {
 	})
 }
 
-// A rate that Redis lets expire is in its last millisecond when PTTL is 0. Its
-// permits must not stay for ever then, and not be gone before it is.
-func TestNothingIsKeptOfARateInItsLastMillisecond(t *testing.T) {
-	t.Parallel()
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		var last int // questions in that millisecond
-		for pause := 3 * time.Millisecond; pause < 4100*time.Microsecond; pause += 25 * time.Microsecond {
-			l := newLimiter(t, rdb, 5, 5*time.Millisecond)
-			redisson{l}.setRate(5, 5*time.Millisecond, 0)
-			redisson{l}.mustAcquire(1, l.serverTime())
-			l.do("PEXPIRE", l.name, 4)
-			time.Sleep(pause)
-			left := l.do("PTTL", l.name).(int64)
-			if left < 0 { // its quota becomes the rate
-				continue
-			} else if left == 0 {
-				last++
-			}
-			require.True(t, l.allowed(1))
-			require.NoError(t, l.Release(t.Context(), 1))
-			for _, key := range []string{l.leftKey(), l.grantsKey()} {
-				require.GreaterOrEqual(t, l.do("PTTL", key), int64(0), "PTTL of the rate was %d", left)
-			}
-		}
-		require.Positive(t, last)
-	})
-}
-
 func TestARequestAboveTheRateWritesNothing(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(5*time.Hour))
-		for range 2 {
-			require.ErrorIs(t, l.ask(6).Err, engine.ErrExceedsQuota)
-			require.Empty(t, keysLeft(t, rdb, l.name), "not even the rate")
-		}
+		require.ErrorIs(t, l.ask(6).Err, engine.ErrExceedsQuota)
+		require.Empty(t, keysLeft(t, rdb, l.name), "not even the rate")
 
 		require.True(t, l.allowed(2))
 		time.Sleep(2 * time.Second)
@@ -145,21 +119,16 @@ func TestARequestAboveTheRateWritesNothing(t *testing.T) {
 			l.do("PEXPIRE", key, time.Hour.Milliseconds())
 		}
 		before := l.state()
-		answers, err := l.Take(t.Context(), []engine.Request{{N: 6}, {N: 1000}})
-		require.NoError(t, err)
-		require.ErrorIs(t, answers[0].Err, engine.ErrExceedsQuota)
-		require.ErrorIs(t, answers[1].Err, engine.ErrExceedsQuota)
+		require.ErrorIs(t, l.ask(6).Err, engine.ErrExceedsQuota)
 		require.Equal(t, before, l.state())
-		for _, key := range l.keys() {
-			require.LessOrEqual(t, l.do("PTTL", key), time.Hour.Milliseconds(), "no use of %s", key)
-		}
+		l.live(time.Hour)
 
-		answers, err = l.Take(t.Context(), []engine.Request{{N: 6}, {N: 4}, {N: 4}})
+		answers, _, err := l.Take(t.Context(), []engine.Request{{N: 6}, {N: 4}, {N: 4}})
 		require.NoError(t, err)
 		require.ErrorIs(t, answers[0].Err, engine.ErrExceedsQuota)
-		require.True(t, answers[1].Granted, "another request of the batch fits")
-		require.False(t, answers[2].Granted)
-		require.Greater(t, l.do("PTTL", l.leftKey()), time.Hour.Milliseconds(), "which is a use")
+		require.Equal(t, engine.Granted, answers[1].Verdict, "another request of the batch fits")
+		require.Equal(t, engine.Refused, answers[2].Verdict)
+		l.live(5 * time.Hour)
 	})
 }
 
@@ -197,14 +166,49 @@ func TestTrySetRateCompletesWhatIsThere(t *testing.T) {
 			require.Equal(t, c.want, fields(l))
 		}
 
-		l := newLimiter(t, rdb, 1, time.Second)
-		l.do("HSET", l.name, "colour", "red")
-		_, err := l.TrySetRate(t.Context(), rate)
-		require.ErrorIs(t, err, engine.ErrState, "that is something else")
-		l = newLimiter(t, rdb, 1, time.Second)
-		l.do("HSET", l.name, "keepAliveTime", "long")
-		_, err = l.TrySetRate(t.Context(), rate)
-		require.ErrorIs(t, err, engine.ErrState)
-		require.Equal(t, "[<nil> <nil> <nil> long]", fields(l))
+		for _, other := range []string{"colour", "keepAliveTime"} {
+			l := newLimiter(t, rdb, 1, time.Second)
+			l.do("HSET", l.name, other, "red")
+			_, err := l.TrySetRate(t.Context(), rate)
+			require.ErrorIs(t, err, engine.ErrState)
+			require.EqualValues(t, 1, l.do("HLEN", l.name))
+		}
+	})
+}
+
+func TestReleaseFreesWhatWasTakenAndNoMore(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 10, 60*time.Second)
+		require.NoError(t, l.Release(t.Context(), 0), "without a rate")
+		require.ErrorIs(t, l.Release(t.Context(), 1), window.ErrNotInitialized)
+		require.True(t, l.allowed(3))
+		require.NoError(t, l.Release(t.Context(), 10))
+		require.Equal(t, 10, l.available())
+		require.ErrorIs(t, l.Release(t.Context(), -1), window.ErrInvalidArgument)
+
+		l = newLimiter(t, rdb, 300, time.Hour)
+		l.fill(300)
+		require.NoError(t, l.Release(t.Context(), math.MaxInt), "as many as an int holds")
+		require.Equal(t, 300, l.available())
+	})
+}
+
+func TestAWaitEndsWithTheLastGrantThatHasToLeave(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, 8*time.Second)
+		for range 5 {
+			require.True(t, l.allowed(1))
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 6*time.Second, l.ask(4).Wait)
+		time.Sleep(3 * time.Second)
+		l.do("HSET", l.name, "rate", 3)
+		require.Equal(t, 2*time.Second, l.status().Delay, "one has lapsed; two of four have to leave")
+
+		l = newLimiter(t, rdb, 1200, 8*time.Second)
+		l.fill(1000)
+		time.Sleep(time.Second)
+		l.fill(200)
+		require.Equal(t, 7*time.Second, l.ask(1100).Wait, "more than are added up")
 	})
 }

@@ -22,10 +22,11 @@ type ticker struct {
 	every time.Duration // 0: no ticks
 }
 
-func newTicker(every time.Duration) ticker { return ticker{time.Now(), every} }
-
 // delay is the time from now until the first tick after the wait.
 func (t ticker) delay(wait time.Duration, now time.Time) time.Duration {
+	if t.every == 0 {
+		return wait
+	}
 	since := now.Sub(t.start)
 	due := since + wait + retryMargin
 	period := due / t.every

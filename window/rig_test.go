@@ -72,7 +72,7 @@ func open(t testing.TB, rdb redis.UniversalClient, name string, opts ...window.O
 
 func (l *limiter) ask(n int) engine.Answer {
 	l.t.Helper()
-	answers, err := l.Take(l.t.Context(), []engine.Request{{N: n}})
+	answers, _, err := l.Take(l.t.Context(), []engine.Request{{N: n}})
 	require.NoError(l.t, err)
 	require.Len(l.t, answers, 1)
 	return answers[0]
@@ -82,7 +82,32 @@ func (l *limiter) allowed(n int) bool {
 	l.t.Helper()
 	a := l.ask(n)
 	require.NoError(l.t, a.Err)
-	return a.Granted
+	return a.Verdict == engine.Granted
+}
+
+func (l *limiter) giveBack(turn engine.Turn) {
+	l.t.Helper()
+	require.NoError(l.t, l.GiveBack(l.t.Context(), []engine.Return{{Turn: turn, N: turn.N}}))
+}
+
+func (l *limiter) reset() {
+	l.t.Helper()
+	_, err := l.Reset(l.t.Context())
+	require.NoError(l.t, err)
+}
+
+// fill takes so many grants of one permit.
+func (l *limiter) fill(grants int) {
+	l.t.Helper()
+	for grants > 0 {
+		requests := slices.Repeat([]engine.Request{{N: 1}}, min(grants, engine.MostRequests))
+		answers, _, err := l.Take(l.t.Context(), requests)
+		require.NoError(l.t, err)
+		for _, a := range answers {
+			require.Equal(l.t, engine.Granted, a.Verdict)
+		}
+		grants -= len(answers)
+	}
 }
 
 func (l *limiter) available() int {
@@ -200,11 +225,6 @@ func atTime(eval []any) []any {
 	now := time.Now()
 	timed := replaced(eval, "redis.call('TIME')", "{ table.remove(ARGV), table.remove(ARGV) }")
 	return append(timed, now.UnixMicro()%1_000_000, now.Unix())
-}
-
-// countingFew has a run add up at most 3 grants, where it would add up 1000.
-func countingFew(eval []any) []any {
-	return replaced(eval, "local COUNTED = 1000", "local COUNTED = 3")
 }
 
 func replaced(eval []any, old, text string) []any {

@@ -1,19 +1,15 @@
 package window
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/lua"
 )
 
 const (
-	mostAtOnce  = 128                        // requests and grants in one run of a script
 	longest     = 100 * 365 * 24 * time.Hour // Per and keep-alive; LONGEST in lua/window
 	mostPermits = int64(math.MaxUint32)      // what a grant can hold
 )
@@ -21,7 +17,6 @@ const (
 // window is the engine of one limiter.
 type window struct {
 	place
-	take   *lua.Script
 	rate   Rate
 	ticker ticker
 }
@@ -46,135 +41,126 @@ func New(cfg engine.Config) (engine.Engine, error) {
 }
 
 func build(cfg engine.Config, o options) (engine.Engine, error) {
-	switch q := cfg.Quota; {
+	rate := Rate{Permits: cfg.Quota.Permits, Per: cfg.Quota.Per, KeepAlive: o.keepAlive}
+	if o.perClient {
+		rate.Mode = ModePerClient
+	}
+	switch q, wrong := cfg.Quota, rate.wrong(); {
+	case wrong != "":
+		return nil, unsupported("%s", wrong)
 	case q.Burst != 0 && q.Burst != q.Permits:
 		return nil, unsupported("Burst is %d, want 0 or Permits, which is %d: window has no bursts", q.Burst, q.Permits)
 	case len(cfg.Extra) > 0:
 		return nil, unsupported("window holds one quota, not %d further ones", len(cfg.Extra))
-	case cfg.Guard != 0:
+	case cfg.Guard != nil && *cfg.Guard != 0:
 		return nil, unsupported("window has no guard")
 	case len(cfg.Units) > 0:
 		return nil, unsupported("window counts calls only, not %d further units", len(cfg.Units))
 	case cfg.Stored:
 		return nil, unsupported("window has no stored quotas but its rate")
-	case q.Per < time.Millisecond:
-		return nil, unsupported("Per is %v, want at least a millisecond", q.Per)
-	case q.Per%time.Millisecond != 0:
-		return nil, unsupported("Per is %v, want whole milliseconds", q.Per)
-	case q.Per > longest:
-		return nil, unsupported("Per is %v, want at most %v", q.Per, longest)
-	case int64(q.Permits) > mostPermits:
-		return nil, unsupported("Permits is %d, want at most %d", q.Permits, mostPermits)
 	}
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	rate := Rate{Permits: cfg.Quota.Permits, Per: cfg.Quota.Per, KeepAlive: o.keepAlive}
-	if o.perClient {
-		rate.Mode = ModePerClient
-	}
 	if err := rate.check(); err != nil {
 		return nil, err
 	}
-	name, called := cfg.Name, ""
-	if cfg.Prefix != nil && *cfg.Prefix != "" {
+	name := cfg.Name
+	if cfg.Prefix != nil {
 		name = *cfg.Prefix + name
-		called = name
 	}
 	k, err := keysOf(cfg.Client, name, o.client())
 	if err != nil {
 		return nil, err
 	}
-	return &window{
-		place:  place{client: cfg.Client, keys: k, called: called},
-		take:   takeScript.Confirmed(cfg.Replicas),
-		rate:   rate,
-		ticker: newTicker(o.retryTick),
-	}, nil
+	return &window{place{cfg.Client, k}, rate, ticker{time.Now(), o.retryTick}}, nil
 }
 
 func unsupported(format string, args ...any) error {
 	return fmt.Errorf("%w: %s", engine.ErrUnsupported, fmt.Sprintf(format, args...))
 }
 
-// Queues is false: a grant is for now.
-func (w *window) Queues() bool { return false }
-
 // Fits knows what a grant can hold. Take knows the rate, which is in Redis and
 // may be another than the quota.
-func (w *window) Fits(n int) error {
-	if int64(n) > mostPermits {
+func (w *window) Fits(n int, amounts engine.Amounts) error {
+	switch {
+	case amounts != "":
+		return unsupported("window counts calls only, not %s", amounts)
+	case int64(n) > mostPermits:
 		return fmt.Errorf("%w: %d asked for, at most %d can be stored", engine.ErrExceedsQuota, n, mostPermits)
 	}
 	return nil
 }
 
-// Take asks again as long as grants that have left the window are in the way.
-func (w *window) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, error) {
-	requests = requests[:min(len(requests), mostAtOnce)]
+func (w *window) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, engine.News, error) {
 	args := append(make([]any, 0, 4+len(requests)), w.rate.words()...)
-	grants := make([]string, 0, len(requests))
-	for _, r := range requests {
-		grants = append(grants, newGrant(r.N))
-		args = append(args, grants[len(grants)-1])
-	}
-	for {
-		reply, err := w.run(ctx, w.take, args...)
-		if err != nil && !errors.Is(err, engine.ErrNotReplicated) {
-			return nil, err
+	grants := make([]string, len(requests))
+	for i, r := range requests {
+		if err := w.Fits(r.N, r.Amounts); err != nil {
+			return nil, engine.News{}, err
 		}
-		answers, again, problem := answers(reply, requests, grants)
-		if !again {
-			return w.late(answers), cmp.Or(problem, err)
-		}
+		grants[i] = newGrant(r.N)
+		args = append(args, grants[i])
 	}
+	numbers, news, err := w.run(ctx, takeScript, args...)
+	switch {
+	case err != nil:
+		return nil, engine.News{}, err
+	case len(numbers) != 1+len(requests):
+		return nil, engine.News{}, unexpected(numbers)
+	}
+	answers := make([]engine.Answer, len(requests))
+	for i, r := range requests {
+		wait := time.Duration(numbers[1+i]) * time.Microsecond
+		answers[i] = w.answer(r, grants[i], wait, numbers[0])
+	}
+	return answers, news, nil
 }
 
-// late puts the retries of refused callers off to the next tick.
-func (w *window) late(answers []engine.Answer) []engine.Answer {
-	if w.ticker.every == 0 {
-		return answers
+// answer is that to a request for a grant. A wait below 0 says that it does not fit
+// the rate.
+func (w *window) answer(r engine.Request, grant string, wait time.Duration, rate int64) engine.Answer {
+	switch {
+	case wait < 0:
+		return engine.Answer{Err: fmt.Errorf("%w: %d asked for, the rate is %d", engine.ErrExceedsQuota, r.N, rate)}
+	case wait == 0:
+		return engine.Answer{Verdict: engine.Granted, Turn: engine.Turn{Entry: grant, N: r.N}}
 	}
-	now := time.Now()
-	for i := range answers {
-		if a := &answers[i]; a.Wait > 0 {
-			a.Wait = w.ticker.delay(a.Wait, now)
-		}
+	wait = w.ticker.delay(wait, time.Now())
+	if wait <= r.MaxWait {
+		return engine.Answer{Verdict: engine.NotYet, Wait: wait}
 	}
-	return answers
+	return engine.Answer{Verdict: engine.Refused, Wait: wait}
 }
 
-// GiveBack leaves a grant as it is that has left the window, or of which
-// somebody has released a part.
-func (w *window) GiveBack(ctx context.Context, grants []engine.Grant) error {
-	return engine.GiveBackInParts(grants, mostAtOnce, func(part []engine.Grant) error {
-		args := make([]any, 0, len(part))
-		for _, g := range part {
-			args = append(args, g.ID)
+// GiveBack takes whole turns only. A turn stays as it is if only a part of it
+// is given back, if it has left the window, or if somebody has released a part of
+// it.
+func (w *window) GiveBack(ctx context.Context, returns []engine.Return) error {
+	var grants []any
+	for _, r := range returns {
+		if r.IsAll() {
+			grants = append(grants, r.Turn.Entry)
 		}
-		reply, err := w.run(ctx, backScript, args...)
-		if err != nil {
-			return err
-		}
-		_, err = number(reply)
-		return err
-	})
+	}
+	if len(grants) == 0 {
+		return nil
+	}
+	_, _, err := w.run(ctx, backScript, grants...)
+	return err
 }
 
 // Status assumes the limiter's own quota if there is no rate in Redis yet. Its
-// Delay is until a permit is free, without what [RetryTick] adds. If more than
-// 1000 grants are held and more than 1000 have left the window since the last
-// question, each 1000 of the latter cost one more run.
+// Delay is until a permit is free, without what [RetryTick] adds.
 func (w *window) Status(ctx context.Context) (engine.Status, error) {
-	ask := func(args ...any) (any, error) { return w.run(ctx, readScript, args...) }
-	s, _, err := read(ask, w.rate.words()[:3])
+	s, err := stateOf(w.run(ctx, readScript, w.rate.words()[:3]...))
 	return engine.Status{Available: s.left, Delay: s.delay}, err
 }
 
 // Reset forgets the grants to all together and those to this client. It leaves
 // the rate, if it can be read, so that a peer that did not ask for the reset
 // can go on.
-func (w *window) Reset(ctx context.Context) error {
-	_, err := w.run(ctx, forgetScript, "keep")
-	return err
+func (w *window) Reset(ctx context.Context) (engine.News, error) {
+	_, news, err := w.run(ctx, forgetScript, "keep")
+	return news, err
 }

@@ -2,9 +2,7 @@ package window_test
 
 import (
 	"math"
-	"reflect"
 	"regexp"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -17,41 +15,22 @@ import (
 	"github.com/fairlimit/fairlimit/window"
 )
 
-// A field that is added to Config, and that window forgets, fails here.
-func TestEveryFieldOfAConfigIsHonouredOrRefused(t *testing.T) {
-	refused := map[string]struct {
-		value any
-		says  string
-	}{
-		"Extra": {make([]engine.Quota, 1), "one quota, not 1 further"},
-		"Units": {make([]engine.Unit, 1), "calls only, not 1 further"},
-		"Guard": {time.Second, "no guard"}, "Stored": {true, "no stored quotas"},
-	}
-	honoured := []string{"Client", "Name", "Prefix", "Quota", "OwnGuard", "Replicas", "Heard"} // or without a meaning
-	for _, field := range reflect.VisibleFields(reflect.TypeFor[engine.Config]()) {
-		how, refuses := refused[field.Name]
-		require.NotEqual(t, refuses, slices.Contains(honoured, field.Name), "Config.%s", field.Name)
-		if refuses {
-			cfg := engine.Config{Client: redistest.Nowhere(t), Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
-			reflect.ValueOf(&cfg).Elem().FieldByIndex(field.Index).Set(reflect.ValueOf(how.value))
-			_, err := window.New(cfg)
-			require.ErrorIs(t, err, engine.ErrUnsupported, "Config.%s", field.Name)
-			require.ErrorContains(t, err, how.says)
-		}
-	}
-}
-
 func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Nowhere(t)
 	ok := engine.Config{Client: rdb, Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
+	guard := time.Second
 	for says, change := range map[string]func(*engine.Config){
-		"Burst is 4":                    func(c *engine.Config) { c.Quota.Burst = 4 },
-		"0s, want at least a milli":     func(c *engine.Config) { c.Quota = engine.Quota{} },
-		"999µs, want at least a milli":  func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },
-		"1.5ms, want whole millisec":    func(c *engine.Config) { c.Quota.Per = 1500 * time.Microsecond },
-		"want at most 876000h":          func(c *engine.Config) { c.Quota.Per = math.MaxInt64 / time.Hour * time.Hour },
-		"Permits is 4294967296, want a": func(c *engine.Config) { c.Quota.Permits = 1 << 32 },
+		"Burst is 4":                 func(c *engine.Config) { c.Quota.Burst = 4 },
+		"Permits is 0":               func(c *engine.Config) { c.Quota = engine.Quota{} },
+		"Per is 999µs, want whole":   func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },
+		"Per is 1.5ms, want whole":   func(c *engine.Config) { c.Quota.Per = 1500 * time.Microsecond },
+		"to 876000h":                 func(c *engine.Config) { c.Quota.Per = math.MaxInt64 / time.Hour * time.Hour },
+		"Permits is 4294967296":      func(c *engine.Config) { c.Quota.Permits = 1 << 32 },
+		"one quota, not 1 further":   func(c *engine.Config) { c.Extra = make([]engine.Quota, 1) },
+		"calls only, not 1 further":  func(c *engine.Config) { c.Units = make([]engine.Unit, 1) },
+		"no guard":                   func(c *engine.Config) { c.Guard = &guard },
+		"no stored quotas but its r": func(c *engine.Config) { c.Stored = true },
 	} {
 		cfg := ok
 		change(&cfg)
@@ -62,7 +41,6 @@ func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 	}
 	for says, opt := range map[string]window.Option{
 		"empty id":             window.PerClient(""),
-		"KeepAlive is -1s":     window.KeepAlive(-time.Second),
 		"KeepAlive is 999ms":   window.KeepAlive(999 * time.Millisecond),
 		"KeepAlive is 1.0005s": window.KeepAlive(1000500 * time.Microsecond),
 		"RetryTick is -1":      window.RetryTick(-1),
@@ -82,35 +60,32 @@ func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 		cfg.Quota = quota
 		e, err := window.With(window.KeepAlive(quota.Per), window.RetryTick(24*time.Hour))(cfg)
 		require.NoError(t, err)
-		require.False(t, e.Queues())
-		require.NoError(t, e.Fits(math.MaxUint32))
-		require.ErrorIs(t, e.Fits(1<<32), engine.ErrExceedsQuota)
+		require.NoError(t, e.Fits(math.MaxUint32, ""))
+		require.ErrorIs(t, e.Fits(1<<32, ""), engine.ErrExceedsQuota)
+		require.ErrorIs(t, e.Fits(1, "token=1"), engine.ErrUnsupported)
 	}
 }
 
 func TestBadArgumentsOfTheAdministration(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Nowhere(t)
-	for what, open := range map[string]func() (*window.Admin, error){
-		"no client":    func() (*window.Admin, error) { return window.Open(nil, "n") },
-		"a nil client": func() (*window.Admin, error) { return window.Open((*redis.Client)(nil), "n") },
-		"no name":      func() (*window.Admin, error) { return window.Open(rdb, "") },
-		"a nil option": func() (*window.Admin, error) { return window.Open(rdb, "n", nil) },
-		"no client id": func() (*window.Admin, error) { return window.Open(rdb, "n", window.PerClient("")) },
-		"a keep-alive": func() (*window.Admin, error) { return window.Open(rdb, "n", window.KeepAlive(time.Second)) },
-		"a retry tick": func() (*window.Admin, error) { return window.Open(rdb, "n", window.RetryTick(time.Second)) },
+	for _, client := range []redis.UniversalClient{nil, (*redis.Client)(nil)} {
+		_, err := window.Open(client, "n")
+		require.ErrorIs(t, err, window.ErrInvalidArgument)
+	}
+	_, err := window.Open(rdb, "")
+	require.ErrorIs(t, err, window.ErrInvalidArgument)
+	for what, opt := range map[string]window.Option{
+		"a nil option": nil, "no client id": window.PerClient(""), "a keep-alive": window.KeepAlive(time.Second),
+		"a retry tick": window.RetryTick(time.Second),
 	} {
-		_, err := open()
+		_, err := window.Open(rdb, "n", opt)
 		require.ErrorIs(t, err, window.ErrInvalidArgument, what)
 	}
 	a := open(t, rdb, "n")
 	for says, rate := range map[string]window.Rate{
-		"Permits is 0":             {Per: time.Second},
 		"Permits is -1":            {Permits: -1, Per: time.Second},
-		"Permits is 4294967296":    {Permits: 1 << 32, Per: time.Second},
-		"Per is 0s":                {Permits: 1},
 		"Per is -1s":               {Permits: 1, Per: -time.Second},
-		"Per is 1.5ms":             {Permits: 1, Per: 1500 * time.Microsecond},
 		"Mode is 2":                {Permits: 1, Per: time.Second, Mode: 2},
 		"KeepAlive is 999ms, want": {Permits: 1, Per: time.Second, KeepAlive: 999 * time.Millisecond},
 		"KeepAlive is -1s":         {Permits: 1, Per: time.Second, KeepAlive: -time.Second},
@@ -124,17 +99,6 @@ func TestBadArgumentsOfTheAdministration(t *testing.T) {
 	}
 }
 
-func TestOneCallAnswersNoMoreThanItMay(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 500, 60*time.Second)
-		requests := slices.Repeat([]engine.Request{{N: 1}}, 1000)
-		answers, err := l.Take(t.Context(), requests)
-		require.NoError(t, err)
-		require.Len(t, answers, 128)
-		require.Equal(t, 500-128, l.available())
-	})
-}
-
 func TestAGrantMayHoldManyPermits(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 1<<31, time.Hour)
@@ -146,28 +110,44 @@ func TestAGrantMayHoldManyPermits(t *testing.T) {
 func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, 5*time.Second)
-		mine, other := l.ask(3).Grant, l.ask(2).Grant
+		mine, other := l.ask(3).Turn, l.ask(2).Turn
+		require.NoError(t, l.GiveBack(t.Context(), []engine.Return{{Turn: mine, N: 2}}), "a part stays")
 		require.False(t, l.allowed(1))
 		for range 2 {
-			require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine}))
+			l.giveBack(mine)
 			require.Equal(t, 3, l.available())
 			require.Equal(t, "3", l.do("GET", l.leftKey()))
 		}
 		require.True(t, l.allowed(3))
-		require.False(t, l.allowed(1))
-		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine}), "that one is gone")
-		require.False(t, l.allowed(1))
+		l.giveBack(mine)
+		require.False(t, l.allowed(1), "that one is gone")
 
 		time.Sleep(5*time.Second + 2*time.Millisecond)
 		require.True(t, l.allowed(4))
-		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{other}), "it has left the window")
-		require.Equal(t, 1, l.available())
-
+		l.giveBack(other)
+		require.Equal(t, 1, l.available(), "it has left the window")
 		_, err := l.Delete(t.Context())
 		require.NoError(t, err)
-		require.NoError(t, l.GiveBack(t.Context(), []engine.Grant{mine, other}))
+		l.giveBack(other)
 		require.Empty(t, keysLeft(t, rdb, l.name))
-		require.NoError(t, l.GiveBack(t.Context(), nil))
+	})
+}
+
+// A caller that waits is told when to ask again, as late as its wait allows.
+func TestWhoAcceptsTheWaitMayAskAgain(t *testing.T) {
+	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 1, 10*time.Second)
+		require.True(t, l.allowed(1))
+		for wait, want := range map[time.Duration]engine.Verdict{
+			0: engine.Refused, 10*time.Second - 1: engine.Refused,
+			10 * time.Second: engine.NotYet, engine.Forever: engine.NotYet,
+		} {
+			answers, news, err := l.Take(t.Context(), []engine.Request{{N: 1, MaxWait: wait}})
+			require.NoError(t, err)
+			require.Equal(t, []engine.Answer{{Verdict: want, Wait: 10 * time.Second}}, answers)
+			require.Equal(t, engine.News{Sent: news.Sent, Arrived: news.Arrived}, news)
+			require.False(t, news.Sent.IsZero())
+		}
 	})
 }
 
@@ -177,7 +157,7 @@ func TestResetForgetsTheGrantsAndKeepsTheRate(t *testing.T) {
 			l := newLimiter(t, rdb, 5, 60*time.Second, opts...)
 			require.True(t, l.allowed(5))
 			require.False(t, l.allowed(1))
-			require.NoError(t, l.Reset(t.Context()))
+			l.reset()
 			require.Equal(t, []string{l.name}, keysLeft(t, rdb, l.name))
 			require.True(t, l.allowed(5))
 		}
@@ -185,7 +165,7 @@ func TestResetForgetsTheGrantsAndKeepsTheRate(t *testing.T) {
 			l := newLimiter(t, rdb, 5, 60*time.Second)
 			require.True(t, l.allowed(5))
 			require.NoError(t, rdb.HSet(t.Context(), l.name, field, "broken").Err())
-			require.NoError(t, l.Reset(t.Context()))
+			l.reset()
 			require.Empty(t, keysLeft(t, rdb, l.name), "a rate that cannot be read goes")
 		}
 	})
@@ -227,7 +207,7 @@ func TestAWindowIsWholeToTheMicrosecond(t *testing.T) {
 			require.True(t, l.allowed(1))
 			time.Sleep(10*time.Millisecond - time.Microsecond)
 			a := l.ask(1)
-			require.False(t, a.Granted, "granted %v after the microsecond %d", time.Since(granted), after)
+			require.Equal(t, engine.Refused, a.Verdict, "granted after %v", time.Since(granted))
 			require.LessOrEqual(t, a.Wait, time.Millisecond)
 			time.Sleep(a.Wait)
 			require.True(t, l.allowed(1))
@@ -238,24 +218,20 @@ func TestAWindowIsWholeToTheMicrosecond(t *testing.T) {
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	rdb := redistest.Cluster(t)
-	build := func(name string, opts ...window.Option) error {
+	for name, opts := range map[string][]window.Option{
+		"a}b": nil, "a{b": nil, "{}x": nil, "a{}{b}": nil, "c{d": {window.PerClient("}")},
+	} {
 		quota := engine.Quota{Permits: 1, Per: time.Second}
 		_, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: quota})
-		_, openErr := window.Open(rdb, name, opts...)
-		require.Equal(t, err == nil, openErr == nil)
-		return err
+		require.ErrorIs(t, err, engine.ErrUnsupported, name)
+		require.ErrorContains(t, err, strconv.Quote(name))
+		_, err = window.Open(rdb, name, opts...)
+		require.ErrorIs(t, err, engine.ErrUnsupported, name)
 	}
-	for _, name := range []string{"a}b", "a{b", "{}x", "a{}{b}"} {
-		require.ErrorIs(t, build(name), engine.ErrUnsupported, name)
-		require.ErrorContains(t, build(name), strconv.Quote(name))
-	}
-	require.ErrorIs(t, build("a{b", window.PerClient("}")), engine.ErrUnsupported)
-	for i, name := range []string{"plain", "with space", "{tag}", "x{tag}y", "{{x}y}"} {
-		require.NoError(t, build(name), name)
-		l := namedLimiter(t, rdb, name+strconv.Itoa(i), 2, time.Minute, window.PerClient("}{"))
+	for _, name := range []string{"plain", "with space", "{tag}", "x{tag}y", "{{x}y}"} {
+		l := namedLimiter(t, rdb, name, 2, time.Minute, window.PerClient("}{"))
 		require.True(t, l.allowed(2), name)
 		require.False(t, l.allowed(1), name)
-		require.NoError(t, l.Reset(t.Context()))
 		done, err := l.Delete(t.Context())
 		require.NoError(t, err)
 		require.True(t, done)

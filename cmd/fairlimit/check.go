@@ -28,7 +28,7 @@ func (c *connection) check(ctx context.Context, _ []string) error {
 	name := "fairlimit-check-" + rand.Text()
 	key := c.prefix + "{" + name + "}"
 	q, err := fairlimit.NewQueue(c.rdb, name, fairlimit.Every(time.Millisecond), fairlimit.WithPrefix(c.prefix),
-		fairlimit.WithStoredQuota(), fairlimit.WithUnit("tokens", fairlimit.PerSecond(1000)))
+		fairlimit.WithGuard(0), fairlimit.WithStoredQuota(), fairlimit.WithUnit("tokens", fairlimit.PerSecond(1000)))
 	if err != nil {
 		return err
 	}

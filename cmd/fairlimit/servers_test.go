@@ -109,5 +109,5 @@ func TestARedisThatDoesNotAnswer(t *testing.T) {
 	assert.Empty(t, r.out)
 	assert.Contains(t, r.err, "Redis did not answer: a turn that it grants may pass unused)\n")
 	server.Resume()
-	s.does("wait", "tax", "-quota", "1/1ms", "-timeout", time.Minute.String(), "--", "true")
+	s.does("wait", "tax", "-quota", "1/1s", "-timeout", time.Minute.String(), "--", "true")
 }

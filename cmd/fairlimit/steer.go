@@ -31,14 +31,14 @@ func pause(c *connection) *cobra.Command {
 
 func resume(c *connection) *cobra.Command {
 	return c.command("resume NAME", "End a pause", func(ctx context.Context, words []string) error {
-		_, err := c.steer(ctx, words[0], func(q *fairlimit.Queue) error { return serve.Resume(ctx, q) })
+		_, err := c.steer(ctx, words[0], func(q *fairlimit.Queue) error { return q.Resume(ctx) })
 		return err
 	})
 }
 
 func requeue(c *connection) *cobra.Command {
 	return c.command("requeue NAME", "Let all who wait ask again", func(ctx context.Context, words []string) error {
-		_, err := c.steer(ctx, words[0], func(q *fairlimit.Queue) error { return serve.Requeue(ctx, q) })
+		_, err := c.steer(ctx, words[0], func(q *fairlimit.Queue) error { return q.Requeue(ctx) })
 		return err
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 func TestAllQuotasOfWaitHold(t *testing.T) {
@@ -77,22 +76,6 @@ func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
 			require.Equal(t, 1, s.queued(q))
 		})
 	}
-}
-
-// The answer comes after the timeout, and the process is still there.
-func TestWhatIsGrantedAfterTheTimeoutIsGivenBack(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	q := s.backlog("tax", fairlimit.Quota{Permits: 5, Per: time.Hour}, 1)
-	proxy := redistest.StartProxy(t)
-	proxy.Delay(60 * time.Millisecond)
-	s.env = []string{"FAIRLIMIT_REDIS=" + proxy.Addr(s.rdb.Options().Addr)}
-	r := s.run("wait", "tax", "-quota", "5/1h", "-timeout", "50ms", "--", "echo", "hello")
-	require.Equal(t, 123, r.status, r.err)
-	require.Empty(t, r.out)
-	status, err := q.Status(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, 4, status.Available)
 }
 
 func TestWaitBecomesTheCommand(t *testing.T) {

@@ -1,15 +1,5 @@
 // Package enginetest is the suite that every engine must pass. An engine's own
-// test calls [Run] once for each kind of server that the engine is meant for:
-//
-//	func TestEngine(t *testing.T) {
-//		type client = redis.UniversalClient
-//		server := func(t *testing.T, f func(t *testing.T, rdb client)) {
-//			rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:6379"})
-//			defer rdb.Close()
-//			f(t, rdb)
-//		}
-//		enginetest.Run(t, fair.New, server)
-//	}
+// test calls [Run] once for each kind of server that the engine is meant for.
 package enginetest
 
 import (
@@ -17,66 +7,153 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-const (
-	// long is a window that does not pass during a case.
-	long = 10 * time.Minute
+const long = 10 * time.Minute // a window that does not pass during a case
 
-	// rounding is what an engine may round a wait up by, and what the clocks of
-	// two machines may differ by within a case.
-	rounding = 10 * time.Millisecond
-)
+// Server calls f with a new client, perhaps several times, each in a subtest. It
+// may do so inside a [testing/synctest] bubble.
+type Server = func(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient))
 
-var cases = slices.Concat(turns, returns, limiters, servers, steering)
-
-// Server calls f with a new client, which nobody else uses. It may do so inside
-// a [testing/synctest] bubble, and it may do so several times, each in a
-// subtest. What the server holds already does not matter and is left alone. Its
-// script cache is emptied.
-type Server func(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient))
-
-// Run checks the engine case by case, each in a parallel subtest that prints
-// what the case is about when it fails. On a real server this takes a few
-// seconds.
+// Run checks the engine case by case, in parallel. A case that fails prints what
+// it is about. Cases for an [engine.Queue] are skipped if the engine is none.
 func Run(t *testing.T, build engine.Builder, server Server) {
 	t.Helper()
-	for i, c := range cases {
-		t.Run(fmt.Sprintf("%02d %s", i+1, c.name), func(t *testing.T) {
+	for _, c := range slices.Concat(limiterCases, queueCases) {
+		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server(t, func(t *testing.T, rdb redis.UniversalClient) {
-				if err := c.check(t.Context(), build, rdb); err != nil {
-					t.Errorf("%v\n\n%s", err, c.explanation)
-				}
+				defer func() {
+					if t.Failed() {
+						t.Log(c.explanation)
+					}
+				}()
+				c.text(&subject{t, build, rdb, fmt.Sprintf("enginetest-%d", rand.Uint64())})
 			})
 		})
 	}
 }
 
-// testCase is one thing that an engine must do. Its text stops at the first
-// thing that is wrong, by [subject.fail].
+// testCase is one thing that an engine must do.
 type testCase struct {
-	name        string
-	explanation string // what the contract says, for whoever has to mend the engine
-	text        func(*subject)
+	name, explanation string
+	text              func(*subject)
 }
 
-func (c testCase) check(ctx context.Context, build engine.Builder, rdb redis.UniversalClient) (err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case problem:
-			err = p
-		default:
-			panic(p)
+// subject is the engine under test, and the words in which the cases speak of it.
+type subject struct {
+	*testing.T
+	build engine.Builder
+	rdb   redis.UniversalClient
+	name  string // never used before
+}
+
+func (s *subject) config(permits int, per time.Duration) engine.Config {
+	quota, noGuard := engine.Quota{Permits: permits, Per: per}, new(time.Duration)
+	return engine.Config{Client: s.rdb, Name: s.name, Quota: quota, Guard: noGuard}
+}
+
+func (s *subject) engine(permits int, per time.Duration) engine.Engine {
+	e, err := s.build(s.config(permits, per))
+	require.NoError(s, err)
+	return e
+}
+
+func (s *subject) queue(permits int, per time.Duration) engine.Queue {
+	q, is := s.engine(permits, per).(engine.Queue)
+	if !is {
+		s.Skip("this engine keeps no queue")
+	}
+	return q
+}
+
+func (s *subject) take(e engine.Engine, requests ...engine.Request) []engine.Answer {
+	s.Helper()
+	answers, _, err := e.Take(s.Context(), requests)
+	require.NoError(s, err)
+	require.Len(s, answers, len(requests))
+	return answers
+}
+
+// ask asks for a turn within the wait.
+func (s *subject) ask(e engine.Engine, n int, wait time.Duration) engine.Answer {
+	s.Helper()
+	return s.take(e, engine.Request{N: n, MaxWait: wait})[0]
+}
+
+// granted asks for a turn right now, and soon after a Reset once that is allowed.
+func (s *subject) granted(e engine.Engine, n int) engine.Turn {
+	s.Helper()
+	a := s.ask(e, n, 0)
+	if a.Verdict == engine.NotYet {
+		time.Sleep(a.Wait)
+		a = s.ask(e, n, 0)
+	}
+	require.Equal(s, engine.Granted, a.Verdict, "%+v", a)
+	require.Equal(s, n, a.Turn.N)
+	return a.Turn
+}
+
+// refused asks for a turn right now, and returns for how long there is none.
+func (s *subject) refused(e engine.Engine, n int) time.Duration {
+	s.Helper()
+	a := s.ask(e, n, 0)
+	require.True(s, a.Verdict == engine.Refused && a.Err == nil && a.Wait > 0, "%+v", a)
+	return a.Wait
+}
+
+// ahead asks for a turn whenever it comes, which should be after the wait.
+func (s *subject) ahead(q engine.Queue, n int, wait time.Duration) engine.Turn {
+	s.Helper()
+	a := s.ask(q, n, engine.Forever)
+	require.Equal(s, engine.Granted, a.Verdict, "%+v", a)
+	s.about(wait, a.Wait)
+	return a.Turn
+}
+
+// about allows for the time that the case has taken.
+func (s *subject) about(want, got time.Duration) {
+	s.Helper()
+	require.True(s, got <= want+20*time.Millisecond && got > want-time.Minute, "%v, want about %v", got, want)
+}
+
+func (s *subject) status(e engine.Engine) engine.Status {
+	s.Helper()
+	status, err := e.Status(s.Context())
+	require.NoError(s, err)
+	return status
+}
+
+// keys are those with the limiter's name in their own, and what they hold.
+func (s *subject) keys() map[string]string {
+	var mu sync.Mutex
+	all := map[string]string{}
+	scan := func(ctx context.Context, node *redis.Client) error {
+		keys, err := node.Keys(ctx, "*"+s.name+"*").Result()
+		mu.Lock()
+		defer mu.Unlock()
+		for _, k := range keys {
+			reads := [][]any{{"GET", k}, {"HGETALL", k}, {"LRANGE", k, 0, -1}, {"ZRANGE", k, 0, -1, "WITHSCORES"}}
+			for _, read := range reads {
+				if v, err := node.Do(ctx, read...).Result(); err == nil {
+					all[k] = fmt.Sprint(v)
+				}
+			}
 		}
-	}()
-	c.text(&subject{ctx: ctx, build: build, rdb: rdb, name: fmt.Sprintf("enginetest-%d", rand.Uint64())})
-	return nil
+		return err
+	}
+	if cluster, is := s.rdb.(*redis.ClusterClient); is {
+		require.NoError(s, cluster.ForEachMaster(s.Context(), scan))
+	} else {
+		require.NoError(s, scan(s.Context(), s.rdb.(*redis.Client)))
+	}
+	return all
 }

@@ -1,12 +1,10 @@
 package faults_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
-	"io/fs"
 	"os"
-	"path/filepath"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,19 +12,18 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
-// TestMain holds the whole binary to what a limiter promises: no goroutine is
-// left when nobody uses it.
 func TestMain(m *testing.M) {
-	redistest.Parallel(12)
+	if addr := os.Getenv(holderOf); addr != "" {
+		holdTurns(addr)
+	}
+	redistest.Parallel(6)
 	redistest.Main(m)
 }
 
@@ -35,133 +32,89 @@ var (
 	limiter = limitertest.New
 	named   = limitertest.Named
 	status  = limitertest.Status
-	calls   = limitertest.Calls
 	engines = limitertest.Engines
 )
 
-// maker makes limiters on one engine.
-type maker func(
-	t *testing.T, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
-) fairlimit.Limiter
-
-// onEngines runs f for each engine, in parallel.
-func onEngines(t *testing.T, f func(t *testing.T, build maker)) {
-	for name, e := range engines() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			f(t, func(
-				t *testing.T, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
-			) fairlimit.Limiter {
-				t.Helper()
-				l, err := fairlimit.New(rdb, name, quota, append(opts, e)...)
-				require.NoError(t, err)
-				return l
-			})
-		})
-	}
-}
-
-// late is how long after its deadline a caller may return: less than any timeout
-// of a client, so that it shows if somebody waits for one. To the moment, that
-// callers are back is tested on a fake clock.
-const late = time.Second
-
-// prompt fails the test if a call with a deadline is back too late.
-func prompt(t *testing.T, patience time.Duration, what string, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	return back(t, ctx, patience, what, call)
-}
-
-// overdue is the same for a call without a deadline: it is back when its question
-// has had its time.
-func overdue(t *testing.T, what string, call func(context.Context) error) error {
-	return back(t, context.WithoutCancel(t.Context()), timeout.Answer, what, call)
-}
-
-func back(
-	t *testing.T, ctx context.Context, patience time.Duration, what string, call func(context.Context) error,
-) error {
-	start := time.Now()
-	err := call(ctx)
-	assert.LessOrEqual(t, time.Since(start), patience+late, what)
-	return err
-}
-
-// crowd is callers that ask for a permit again and again, and what they got.
-type crowd struct {
-	went, refused, unknown atomic.Int64
-	stop                   func() // returns when all have ended
-}
-
-// startCrowd starts a crowd. Any error but [fairlimit.ErrOutcomeUnknown] has to
-// be one that may come.
-func startCrowd(t *testing.T, l fairlimit.Limiter, callers int, pause time.Duration, may func(error) bool) *crowd {
-	c := &crowd{}
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	var all sync.WaitGroup
-	for range callers {
-		all.Go(func() {
-			for ctx.Err() == nil {
-				allowed, err := l.Allow(context.WithoutCancel(ctx))
-				switch {
-				case allowed:
-					c.went.Add(1)
-				case err == nil:
-					c.refused.Add(1)
-				case errors.Is(err, fairlimit.ErrOutcomeUnknown):
-					c.unknown.Add(1)
-				default:
-					assert.True(t, may(err), "%v", err)
-				}
-				time.Sleep(pause) // or the permits would be gone at once
-			}
-		})
-	}
-	c.stop = func() {
-		cancel()
-		all.Wait()
-	}
-	t.Cleanup(c.stop)
-	return c
-}
-
-func noError(error) bool { return false }
-
-// accounts requires that each call that succeeded consumed once, each without an
-// answer once or not at all, and no other.
-func accounts(t *testing.T, used int, went, unknown int64) {
-	t.Helper()
-	t.Logf("%d went, %d left open, %d used", went, unknown, used)
-	assert.GreaterOrEqual(t, int64(used), went)
-	assert.LessOrEqual(t, int64(used), went+unknown)
-}
-
-// TestTheDocumentNamesTestsThatExist reads docs/RELIABILITY.md. A name there
-// may end with "…".
-func TestTheDocumentNamesTestsThatExist(t *testing.T) {
-	root := filepath.Join("..", "..")
-	document, err := os.ReadFile(filepath.Join(root, "docs", "RELIABILITY.md"))
+// limiterOn is a limiter of ten permits an hour on an engine.
+func limiterOn(t *testing.T, rdb redis.UniversalClient, engine fairlimit.Option) fairlimit.Limiter {
+	l, err := fairlimit.New(rdb, redistest.Name(t), fairlimit.PerHour(10), engine)
 	require.NoError(t, err)
-	var tests strings.Builder
-	require.NoError(t, filepath.WalkDir(root, func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
+	return l
+}
+
+// client is a client of the server, with go-redis's defaults but for its
+// ReadTimeout, and the faults on its connections.
+func client(t *testing.T, addr string, patience time.Duration) (*redis.Client, *redistest.Faults) {
+	rdb := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: patience})
+	t.Cleanup(func() { redistest.Close(rdb) })
+	return rdb, redistest.Break(rdb)
+}
+
+// sent counts the scripts that are sent from now on.
+func sent(faults *redistest.Faults) *atomic.Int64 {
+	count := new(atomic.Int64)
+	faults.Watch(func(command []byte) {
+		if bytes.Contains(command, []byte("\r\neval")) {
+			count.Add(1)
 		}
-		text, err := os.ReadFile(path)
-		tests.Write(text)
-		return err
-	}))
-	names := regexp.MustCompile("`(Test\\w+)(…?)`").FindAllStringSubmatch(string(document), -1)
-	require.NotEmpty(t, names)
-	for _, name := range names {
-		declared := "func " + name[1]
-		if name[2] == "" {
-			declared += "("
+	})
+	return count
+}
+
+// takeAll takes one permit after the other until there is none left, and returns
+// how many it got.
+func takeAll(t *testing.T, l fairlimit.Limiter) (granted int) {
+	for {
+		ok, err := l.Allow(t.Context())
+		require.NoError(t, err)
+		if !ok {
+			return granted
 		}
-		assert.True(t, strings.Contains(tests.String(), declared), "there is no %s%s", name[1], name[2])
+		granted++
 	}
-	for _, file := range regexp.MustCompile("`([\\w/]+_test\\.go)`").FindAllStringSubmatch(string(document), -1) {
-		assert.FileExists(t, filepath.Join(root, file[1]))
+}
+
+// unavailable reports whether an error says that Redis is away.
+func unavailable(err error) bool {
+	return errors.Is(err, fairlimit.ErrUnreachable) || errors.Is(err, fairlimit.ErrOutcomeUnknown)
+}
+
+// needsRedis7 skips the rest of a test on an older Redis.
+func needsRedis7(t *testing.T, because string) {
+	v := redistest.Standalone(t).InfoMap(t.Context(), "server").Item("Server", "redis_version")
+	if strings.HasPrefix(v, "6.") {
+		t.Skip(because)
 	}
+}
+
+// eventually waits for a condition.
+func eventually(t *testing.T, condition func() bool, what string) {
+	t.Helper()
+	require.Eventually(t, condition, 30*time.Second, 5*time.Millisecond, what)
+}
+
+// lineUp starts n calls, each once the one before stands in line, and the first
+// one's question is under way. The returned function waits for all.
+func lineUp(t *testing.T, faults *redistest.Faults, n int, call func(ctx context.Context, i int)) (wait func()) {
+	count := sent(faults)
+	var all sync.WaitGroup
+	for i := range n {
+		stands := make(chan struct{})
+		ctx := inLine{t.Context(), sync.OnceFunc(func() { close(stands) })}
+		all.Go(func() { call(ctx, i) })
+		<-stands
+		eventually(t, func() bool { return count.Load() > 0 }, "the first one asks")
+	}
+	return all.Wait
+}
+
+// inLine is a ctx whose Done is first asked for by a caller that stands in line.
+type inLine struct {
+	context.Context
+	stands func()
+}
+
+func (c inLine) Done() <-chan struct{} {
+	c.stands()
+	return c.Context.Done()
 }

@@ -1,10 +1,9 @@
 package faults_test
 
 import (
-	"context"
+	"errors"
 	"fmt"
-	"slices"
-	"strconv"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -15,14 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// TestARefusingServerIsAnErrorThatNamesTheCause has the server refuse, for
-// every cause that is not over by itself. READONLY may be: it is waited for, and
-// told before an answer would be overdue.
-func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
+// Loud. READONLY may be over soon: it is told just before an answer is overdue.
+func TestARefusalIsAnErrorThatNamesTheCauseAndConsumesNothing(t *testing.T) {
 	t.Parallel()
 	for cause, c := range map[string]struct{ refuse, mend []any }{
 		"OOM": {[]any{"config", "set", "maxmemory", 1}, []any{"config", "set", "maxmemory", 0}},
@@ -34,210 +30,116 @@ func TestARefusingServerIsAnErrorThatNamesTheCause(t *testing.T) {
 	} {
 		t.Run(cause, func(t *testing.T) {
 			t.Parallel()
-			onEngines(t, func(t *testing.T, build maker) {
-				server := redistest.StartServer(t)
-				if cause == "NOREPLICAS" && !looksAtReplicasInScripts(t, server) {
-					return
-				}
-				rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
-				defer redistest.Close(rdb)
-				l := build(t, rdb, redistest.Name(t), fairlimit.PerHour(5))
+			if cause == "NOREPLICAS" {
+				needsRedis7(t, "Redis 6 does not look at replicas in scripts")
+			}
+			server := redistest.StartServer(t)
+			for name, e := range engines() {
+				rdb, _ := client(t, server.Addr(), 3*time.Second)
+				l := limiterOn(t, rdb, e)
 				require.NoError(t, l.Wait(t.Context()))
-
 				require.NoError(t, server.Client().Do(t.Context(), c.refuse...).Err())
 				allowed, err := l.Allow(t.Context())
 				require.False(t, allowed)
-				require.ErrorContains(t, err, cause)
+				require.ErrorContains(t, err, cause, name)
 				require.ErrorAs(t, err, new(redis.Error))
-				for _, other := range []error{
-					fairlimit.ErrState, fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown, context.DeadlineExceeded,
-				} {
-					require.NotErrorIs(t, err, other)
-				}
+				require.False(t, unavailable(err), err)
 				require.NoError(t, server.Client().Do(t.Context(), c.mend...).Err())
-				require.Equal(t, 4, status(t, l).Available, "nothing was consumed")
+				require.Equal(t, 9, status(t, l).Available, "nothing was consumed")
 				require.NoError(t, l.Wait(t.Context()))
-			})
+			}
 		})
 	}
 }
 
-// TestAWrongPasswordIsAnErrorThatSaysSo also has a client without one, to whom
-// Redis may say why, or hang up on a command of many words.
 func TestAWrongPasswordIsAnErrorThatSaysSo(t *testing.T) {
 	t.Parallel()
-	server := redistest.StartServer(t)
-	admin := server.Client().Conn()
-	defer func() { _ = admin.Close() }()
-	require.NoError(t, admin.ConfigSet(t.Context(), "requirepass", "secret").Err())
-	for _, password := range []string{"wrong", ""} {
-		rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Password: password})
-		allowed, err := limiter(t, rdb, fairlimit.PerHour(5)).Allow(t.Context())
-		require.Error(t, err)
-		require.False(t, allowed)
-		if password != "" {
-			require.ErrorContains(t, err, "WRONGPASS")
-			require.ErrorAs(t, err, new(redis.Error))
-		}
-		require.NoError(t, rdb.Close())
-	}
-}
-
-// TestAServerWithoutRoomForAClientIsAnErrorAndNeverLeave has nothing but an end
-// of the connection to go by: Redis says why, and hangs up before it is asked.
-func TestAServerWithoutRoomForAClientIsAnErrorAndNeverLeave(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartServer(t)
-	admin := server.Client().Conn()
-	defer func() { _ = admin.Close() }()
-	rdb := redis.NewClient(&redis.Options{Addr: server.Addr()})
+	addr := redistest.Standalone(t).Options().Addr
+	rdb := redis.NewClient(&redis.Options{Addr: addr, Username: "limited", Password: "wrong"})
 	defer redistest.Close(rdb)
-	l := limiter(t, rdb, fairlimit.PerHour(5))
-	require.NoError(t, l.Wait(t.Context()))
-	require.NoError(t, admin.ConfigSet(t.Context(), "maxclients", "1").Err())
-	require.NoError(t, admin.Do(t.Context(), "client", "kill", "type", "normal", "skipme", "yes").Err())
-	for range 5 {
-		allowed, err := l.Allow(t.Context())
-		require.Error(t, err)
-		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		require.False(t, allowed)
-	}
-	require.NoError(t, admin.ConfigSet(t.Context(), "maxclients", "100").Err())
-	require.Equal(t, 4, status(t, l).Available, "nothing was consumed")
-}
-
-func TestAServerKeptBusyByAnothersScriptIsAnErrorThatSaysSo(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartServer(t, "--lua-time-limit", "20")
-	neighbour := redis.NewClient(&redis.Options{Addr: server.Addr(), ReadTimeout: -1, MaxRetries: -1})
-	defer redistest.Close(neighbour)
-	l := limiter(t, server.Client(), fairlimit.PerHour(5))
-	require.NoError(t, l.Wait(t.Context()))
-	ended := make(chan error, 1)
-	go func() { ended <- neighbour.Eval(context.WithoutCancel(t.Context()), "while true do end", nil).Err() }()
-	require.Eventually(t, func() bool {
-		return redis.HasErrorPrefix(server.Client().Get(t.Context(), "k").Err(), "BUSY")
-	}, 5*time.Second, time.Millisecond)
-
-	err := l.Wait(t.Context())
-	require.ErrorContains(t, err, "BUSY")
+	allowed, err := limiter(t, rdb, fairlimit.PerHour(5)).Allow(t.Context())
+	require.False(t, allowed)
+	require.ErrorContains(t, err, "WRONGPASS")
 	require.ErrorAs(t, err, new(redis.Error))
-	require.NoError(t, server.Client().ScriptKill(t.Context()).Err())
-	require.Error(t, <-ended)
-	require.Equal(t, 4, status(t, l).Available)
 }
 
-// TestWhatIsOverByItselfIsWaitedFor has servers that refuse for a while.
+func TestTheACLInTheManualIsEnoughAndNoCommandTooMany(t *testing.T) {
+	t.Parallel()
+	manual, err := os.ReadFile("../../docs/OPERATE.md")
+	require.NoError(t, err)
+	_, acl, found := strings.Cut(string(manual), "ACL SETUSER limited ")
+	require.True(t, found)
+	acl, _, _ = strings.Cut(acl, "```")
+	all := strings.Fields(strings.ReplaceAll(acl, "\\", ""))
+	server := redistest.StartServer(t)
+	for i := range len(all) + 1 {
+		words := []any{"acl", "setuser", "limited", "reset"}
+		for j, word := range all {
+			if j != i || word[0] != '+' {
+				words = append(words, word)
+			}
+		}
+		require.NoError(t, server.Client().Do(t.Context(), words...).Err())
+		require.NoError(t, server.Client().ScriptFlush(t.Context()).Err())
+		err := useAll(t, server)
+		require.Equal(t, i < len(all) && all[i][0] == '+', err != nil, "%d: %v", i, err)
+	}
+}
+
+// useAll uses all that a queue can do.
+func useAll(t *testing.T, server *redistest.Server) error {
+	rdb := redis.NewClient(&redis.Options{Addr: server.Addr(), Username: "limited", Password: "secret"})
+	defer redistest.Close(rdb)
+	ctx, q := t.Context(), limiter(t, rdb, fairlimit.PerHour(5), fairlimit.WithStoredQuota(),
+		fairlimit.WithUnit("tokens", fairlimit.PerHour(100)))
+	flow, err := q.Flow("billing", 1)
+	err = errors.Join(err, q.SetQuotas(ctx, fairlimit.PerHour(4)), flow.Wait(ctx), flow.Wait(ctx), flow.Wait(ctx))
+	if err != nil {
+		return err
+	}
+	r, err := q.ReserveAmounts(ctx, fairlimit.Amounts{"": 2, "tokens": 50})
+	if err != nil {
+		return err
+	}
+	_, err = q.Status(ctx)
+	return errors.Join(err, r.Cancel(ctx), q.Pause(ctx, time.Minute), q.Resume(ctx), q.Requeue(ctx),
+		q.ForgetQuotas(ctx), q.Reset(ctx))
+}
+
 func TestWhatIsOverByItselfIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	for name, begins := range map[string][]any{
-		"READONLY":     {"replicaof", "127.0.0.1", "1"},
-		"CLIENT PAUSE": {"client", "pause", 300, "all"},
+	for refusal, c := range map[string]struct{ begin, end []any }{
+		"READONLY": {[]any{"replicaof", "127.0.0.1", "1"}, []any{"replicaof", "no", "one"}},
+		"LOADING":  {[]any{"debug", "reload"}, []any{"config", "set", "key-load-delay", 0}},
 	} {
-		onEngines(t, func(t *testing.T, build maker) {
-			server := redistest.StartServer(t)
-			l := build(t, server.Client(), redistest.Name(t), fairlimit.PerHour(100))
-			require.NoError(t, l.Wait(t.Context()))
-			require.NoError(t, server.Client().Do(t.Context(), begins...).Err())
-			var callers sync.WaitGroup
-			for range 20 {
-				callers.Go(func() { assert.NoError(t, l.Wait(t.Context()), name) })
-			}
-			require.Error(t, prompt(t, 100*time.Millisecond, "Wait", l.Wait), "a deadline still counts")
-			time.Sleep(200 * time.Millisecond) // meanwhile all are refused
-			require.NoError(t, server.Client().ReplicaOf(t.Context(), "no", "one").Err())
-			callers.Wait()
-			require.Eventually(t, func() bool { return status(t, l).Available == 100-1-20 },
-				5*time.Second, 10*time.Millisecond, "who left has given its turn back")
-		})
-	}
-}
-
-// TestAFullServerNeverGrantsBeyondTheQuota fills a server under each policy, of
-// which some evict the key.
-func TestAFullServerNeverGrantsBeyondTheQuota(t *testing.T) {
-	t.Parallel()
-	for _, policy := range []string{
-		"noeviction", "allkeys-lru", "allkeys-lfu", "allkeys-random",
-		"volatile-lru", "volatile-lfu", "volatile-random", "volatile-ttl",
-	} {
-		t.Run(policy, func(t *testing.T) {
+		t.Run(refusal, func(t *testing.T) {
 			t.Parallel()
-			const permits = 100
-			rdb := redistest.StartServer(t, "--maxmemory-policy", policy).Client()
-			l := limiter(t, rdb, fairlimit.PerHour(permits))
-			require.NoError(t, l.Wait(t.Context()))
-			used, err := strconv.Atoi(rdb.InfoMap(t.Context(), "memory").Val()["Memory"]["used_memory"])
-			require.NoError(t, err)
-			require.NoError(t, rdb.ConfigSet(t.Context(), "maxmemory", fmt.Sprint(used+1<<19)).Err())
-			junk, granted := strings.Repeat("x", 10_000), 1
-			for i := range 400 {
-				_ = rdb.Set(t.Context(), fmt.Sprint("junk", i), junk, time.Duration(i%2)*time.Hour).Err()
-				allowed, err := l.Allow(t.Context())
-				if err != nil {
-					require.ErrorContains(t, err, "OOM")
-					require.ErrorAs(t, err, new(redis.Error))
-				}
-				if allowed {
-					granted++
-				}
+			needsRedis7(t, "Redis 6 knows other options")
+			admin := redistest.StartServer(t, "--enable-debug-command", "yes", "--key-load-delay", "20000",
+				"--loading-process-events-interval-bytes", "1024", "--rdbcompression", "no").Client()
+			for i := range 1000 { // that take 20 s to load
+				require.NoError(t, admin.Set(t.Context(), fmt.Sprint(i), strings.Repeat("x", 2000), 0).Err())
 			}
-			evicted := rdb.InfoMap(t.Context(), "stats").Val()["Stats"]["evicted_keys"]
-			t.Logf("%d granted of %d, %s keys were evicted", granted, permits, evicted)
-			require.LessOrEqual(t, granted, permits)
+			l := limiter(t, admin, fairlimit.PerHour(100))
+			require.NoError(t, l.Wait(t.Context()))
+			var all sync.WaitGroup
+			all.Go(func() { assert.NoError(t, admin.Do(t.Context(), c.begin...).Err()) })
+			eventually(t, func() bool {
+				return redis.HasErrorPrefix(admin.Set(t.Context(), "x", "", 0).Err(), refusal)
+			}, "it has begun")
+			before := refusals(t, admin, refusal)
+			for range 20 {
+				all.Go(func() { assert.NoError(t, l.Wait(t.Context())) })
+			}
+			eventually(t, func() bool { return refusals(t, admin, refusal) != before }, "callers were refused")
+			require.NoError(t, admin.Do(t.Context(), c.end...).Err())
+			all.Wait()
+			require.Equal(t, 100-1-20, status(t, l).Available)
 		})
 	}
 }
 
-// TestAnACLOfAClusterNeedsToAllowItsMapAsWell is about what go-redis asks of a
-// cluster before it sends anything on.
-func TestAnACLOfAClusterNeedsToAllowItsMapAsWell(t *testing.T) {
-	t.Parallel()
-	g := redistest.StartCluster(t)
-	for _, also := range []string{"", "+cluster|slots"} {
-		words := []any{"acl", "setuser", "limited", "reset", "on", ">secret", "~fairlimit:*"}
-		for command := range strings.FieldsSeq("evalsha eval time get getrange setrange pttl pexpire psetex") {
-			words = append(words, "+"+command)
-		}
-		if also != "" {
-			words = append(words, also)
-		}
-		for _, node := range append(slices.Clone(g.Masters), g.Replica) {
-			require.NoError(t, node.Client().Do(t.Context(), words...).Err())
-		}
-		rdb := redis.NewClusterClient(&redis.ClusterOptions{
-			Addrs: []string{g.Masters[0].Addr()}, Username: "limited", Password: "secret",
-		})
-		l := limiter(t, rdb, fairlimit.PerHour(2))
-		allowed, err := l.Allow(t.Context())
-		require.NoError(t, rdb.Close())
-		if also == "" {
-			require.ErrorContains(t, err, "NOPERM")
-			continue
-		}
-		require.NoError(t, err)
-		require.True(t, allowed)
-	}
-}
-
-// TestAStateOfAnotherVersionEnds is with an earlier version and a later one. It
-// is an error while there is a state of that version, and then a queue of ours.
-func TestAStateOfAnotherVersionEnds(t *testing.T) {
-	t.Parallel()
-	rdb, name := redistest.Standalone(t), redistest.Name(t)
-	key := limitertest.Key(name)
-	require.NoError(t, named(t, rdb, name, fairlimit.PerHour(1)).Wait(t.Context()))
-	own := rdb.Get(t.Context(), key).Val()
-	for _, version := range []string{"fair4", "fair6"} {
-		other := version + strings.TrimPrefix(own, "fair5")
-		require.NotEqual(t, other, own)
-		require.NoError(t, rdb.Set(t.Context(), key, other, 200*time.Millisecond).Err())
-		l := named(t, rdb, name, fairlimit.PerHour(1)) // it knows of no turn
-		_, err := l.Allow(t.Context())
-		require.ErrorIs(t, err, fairlimit.ErrState)
-		require.Equal(t, other, rdb.Get(t.Context(), key).Val(), "it is left alone")
-		gone := func() bool { return rdb.Exists(t.Context(), key).Val() == 0 }
-		require.Eventually(t, gone, 10*time.Second, time.Millisecond)
-		require.NoError(t, l.Wait(t.Context()))
-	}
+// refusals is how often a server refused with an error.
+func refusals(t *testing.T, server *redis.Client, err string) string {
+	return server.InfoMap(t.Context(), "errorstats").Item("Errorstats", "errorstat_"+err)
 }

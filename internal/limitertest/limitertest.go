@@ -12,7 +12,6 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/embedded"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
@@ -21,13 +20,13 @@ import (
 // New returns a limiter on fair under a name of its own.
 func New(
 	t testing.TB, rdb redis.UniversalClient, quota fairlimit.Quota, opts ...fairlimit.Option,
-) fairlimit.Reserver {
+) *fairlimit.Queue {
 	t.Helper()
 	return Named(t, rdb, redistest.Name(t), quota, opts...)
 }
 
 // Alone is [New] on a server inside this process that nobody else uses.
-func Alone(t testing.TB, quota fairlimit.Quota, opts ...fairlimit.Option) fairlimit.Reserver {
+func Alone(t testing.TB, quota fairlimit.Quota, opts ...fairlimit.Option) *fairlimit.Queue {
 	t.Helper()
 	return New(t, redistest.Mini(t).Client, quota, opts...)
 }
@@ -37,7 +36,7 @@ func Alone(t testing.TB, quota fairlimit.Quota, opts ...fairlimit.Option) fairli
 // guard.
 func Named(
 	t testing.TB, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
-) fairlimit.Reserver {
+) *fairlimit.Queue {
 	t.Helper()
 	opts = append([]fairlimit.Option{fairlimit.WithGuard(0)}, opts...)
 	q, err := fairlimit.NewQueue(rdb, name, quota, opts...)
@@ -45,26 +44,6 @@ func Named(
 		t.Fatal(err)
 	}
 	return q
-}
-
-// OnEach runs f in real time on a Redis inside the process and on a real one.
-// A busy machine does not time its clients out.
-func OnEach(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)) {
-	t.Helper()
-	on := func(t *testing.T, addr string) {
-		rdb := redis.NewClient(&redis.Options{Addr: addr, ReadTimeout: time.Minute})
-		t.Cleanup(func() { _ = rdb.Close() })
-		f(t, rdb)
-	}
-	t.Run("embedded", func(t *testing.T) {
-		server, err := embedded.Start()
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(server.Close)
-		on(t, server.Addr())
-	})
-	t.Run("redis", func(t *testing.T) { on(t, redistest.Standalone(t).Options().Addr) })
 }
 
 // Status returns how the limiter stands. It may be called until the test has
@@ -86,18 +65,6 @@ func Engines() map[string]fairlimit.Option {
 	return map[string]fairlimit.Option{
 		"fair":   fairlimit.WithEngine(fair.New),
 		"window": fairlimit.WithEngine(window.New),
-	}
-}
-
-// Calls are all that a limiter can be asked, by the name of the method.
-func Calls(l fairlimit.Reserver) map[string]func(context.Context) error {
-	return map[string]func(context.Context) error{
-		"Wait":     l.Wait,
-		"WaitN":    func(ctx context.Context) error { return l.WaitN(ctx, 2) },
-		"Allow":    func(ctx context.Context) error { _, err := l.Allow(ctx); return err },
-		"Status":   func(ctx context.Context) error { _, err := l.Status(ctx); return err },
-		"Reset":    l.Reset,
-		"ReserveN": func(ctx context.Context) error { _, err := l.ReserveN(ctx, 1); return err },
 	}
 }
 

@@ -4,14 +4,14 @@ import (
 	"context"
 	"net"
 	"net/http"
-	"sync"
 	"testing"
 )
 
 // Pipe starts a server that no socket leads to, and returns what sends to it. It
 // works in a [testing/synctest] bubble.
 func (u *Upstream) Pipe(t testing.TB) http.RoundTripper {
-	l := &listener{conns: make(chan net.Conn), closed: make(chan struct{})}
+	open, end := context.WithCancel(context.Background())
+	l := &listener{make(chan net.Conn), open, end}
 	server := &http.Server{Handler: u}
 	done := make(chan struct{})
 	go func() {
@@ -29,9 +29,9 @@ func (u *Upstream) Pipe(t testing.TB) http.RoundTripper {
 
 // listener accepts connections within a process.
 type listener struct {
-	conns  chan net.Conn
-	once   sync.Once
-	closed chan struct{}
+	conns chan net.Conn
+	open  context.Context
+	end   context.CancelFunc
 }
 
 func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -39,7 +39,7 @@ func (l *listener) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	select {
 	case l.conns <- there:
 		return here, nil
-	case <-l.closed:
+	case <-l.open.Done():
 		return nil, net.ErrClosed
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -50,13 +50,13 @@ func (l *listener) Accept() (net.Conn, error) {
 	select {
 	case conn := <-l.conns:
 		return conn, nil
-	case <-l.closed:
+	case <-l.open.Done():
 		return nil, net.ErrClosed
 	}
 }
 
 func (l *listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	l.end()
 	return nil
 }
 

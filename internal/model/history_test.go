@@ -27,7 +27,7 @@ type history struct {
 	}
 }
 
-func TestExactIsTheDefinitionInHistories(t *testing.T) {
+func TestHistories(t *testing.T) {
 	t.Parallel()
 	const ms = 1000
 	text, err := os.ReadFile("testdata/histories.json")
@@ -36,22 +36,31 @@ func TestExactIsTheDefinitionInHistories(t *testing.T) {
 	require.NoError(t, json.Unmarshal(text, &all))
 	require.Len(t, all, 80)
 	for _, h := range all {
-		e, held := Exact{}, map[int]Turn{}
+		var windows []Window
 		for _, q := range h.Quotas {
-			e.Windows = append(e.Windows, Windows(q.Permits, q.PerMS*ms, q.Burst)...)
+			windows = append(windows, Windows(q.Permits, q.PerMS*ms, q.Burst)...)
 		}
+		q, held := Queue{Units: [][]Window{windows}}, map[int]turn{}
 		for i, s := range h.Steps {
-			now := beginning + s.AtMS*ms
+			now := s.AtMS * ms
 			if s.Op == "cancel" {
-				e.Release(now, held[s.Of])
+				if of := held[s.Of]; of.slot > now { // those that have passed stay
+					q.GiveBack(of.slot, of.n)
+				}
+				delete(held, s.Of)
 				continue
 			}
-			slot, granted := e.Take(now, s.N, s.MaxWaitMS*ms)
+			slot, granted := q.Take(now, s.MaxWaitMS*ms, s.N)
 			require.Equal(t, !s.Refused, granted, "%s, step %d: %+v", h.Name, i, s)
 			require.InDelta(t, s.WaitMS*ms, slot-now, 2*ms, "%s, step %d: %+v", h.Name, i, s)
 			if granted {
-				held[s.ID] = Turn{slot, s.N}
+				held[s.ID] = turn{slot, s.N}
 			}
 		}
 	}
+}
+
+type turn struct {
+	slot int64
+	n    int
 }

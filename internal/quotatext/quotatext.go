@@ -26,7 +26,11 @@ const wanted = `want <permits>/<duration>, as in "20/1s" or "100/2m burst 10"`
 const separated = `spaces separate quotas, and ";" units, as in "60/1m 900/1h; tokens 20000/1m"`
 
 // UnitNames says which names IsUnit allows.
-const UnitNames = "a name has up to 32 letters, digits, - and _, begins with a letter, and is not burst"
+const UnitNames = "a name has up to 32 letters, digits, - and _, begins with a letter, and is not " +
+	"burst, calls, flows or quota"
+
+// taken are words of a quota's text, and what keys of a queue are named after.
+var taken = []string{"burst", "calls", "flows", "quota"}
 
 // Parse reads any number of quotas, separated by white space. An empty text has
 // none.
@@ -79,7 +83,7 @@ func ParseAll(text string) (quotas []engine.Quota, units []engine.Unit, err erro
 // IsUnit reports whether a unit can have the name: it stands in the state and in
 // stored quotas.
 func IsUnit(name string) bool {
-	return len(name) <= 32 && unitName.MatchString(name) && name != "burst"
+	return len(name) <= 32 && unitName.MatchString(name) && !slices.Contains(taken, name)
 }
 
 var unitName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]*$`)

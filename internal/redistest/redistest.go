@@ -21,6 +21,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -43,12 +44,12 @@ func Standalone(t testing.TB) *redis.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	rdb := redis.NewClient(s.patient())
+	rdb := redis.NewClient(&redis.Options{Addr: s.Addr(), ReadTimeout: time.Minute})
 	t.Cleanup(func() { Close(rdb) })
 	return rdb
 }
 
-var standalone = sync.OnceValues(func() (*Server, error) { return launch(alone()) })
+var standalone = sync.OnceValues(func() (*Server, error) { return Start() })
 
 // OnEach runs f twice: as subtest "miniredis" in a bubble on a fake clock, see
 // [Bubble], and as subtest "redis" on [Standalone] in real time.
@@ -106,18 +107,16 @@ func Everywhere(t *testing.T, test func(t *testing.T, server Kind)) {
 // Hook stands between a client and its server for one command at a time.
 type Hook func(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error
 
-var _ redis.Hook = Hook(nil)
-
-// DialHook changes nothing.
-func (h Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
 // ProcessHook calls the hook in place of the command.
 func (h Hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error { return h(ctx, cmd, next) }
 }
 
+// DialHook changes nothing.
+func (Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
+
 // ProcessPipelineHook changes nothing.
-func (h Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
 }
 

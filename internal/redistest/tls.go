@@ -24,38 +24,28 @@ import (
 func StartTLSServer(t testing.TB, args ...string) (server *Server, addr string, config *tls.Config) {
 	t.Helper()
 	needRedis(t)
-	cert, key, config, err := certificate(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	var forTLS port
-	server, err = launch(func(own string, number int) ([]string, error) { // each try takes another
-		if forTLS, err = takePort(); err != nil {
-			return nil, err
-		}
-		t.Cleanup(forTLS.giveBack)
-		return alone(append([]string{
-			"--tls-port", strconv.Itoa(forTLS.number), "--tls-auth-clients", "yes",
-			"--tls-ca-cert-file", cert, "--tls-cert-file", cert, "--tls-key-file", key,
-		}, args...)...)(own, number)
-	})
+	file, config := certificate(t.TempDir())
+	number, lease, err := takePort()
+	must(err)
+	t.Cleanup(func() { _ = lease.Close() })
+	port := strconv.Itoa(number)
+	server, err = Start(append([]string{
+		"--tls-port", port, "--tls-auth-clients", "yes",
+		"--tls-ca-cert-file", file, "--tls-cert-file", file, "--tls-key-file", file,
+	}, args...)...)
 	if err != nil && strings.Contains(err.Error(), "FATAL CONFIG FILE ERROR") {
 		t.Skipf("this test needs a Redis that was built with TLS: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	server.own(t)
-	return server, forTLS.addr(), config
+	must(err)
+	t.Cleanup(server.Stop)
+	return server, net.JoinHostPort("127.0.0.1", port), config
 }
 
 // certificate writes a certificate of its own authority, for both sides, and its
-// key into files, and returns a client's configuration.
-func certificate(dir string) (certFile, keyFile string, config *tls.Config, err error) {
+// key into a file, and returns a client's configuration.
+func certificate(dir string) (file string, config *tls.Config) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return "", "", nil, err
-	}
+	must(err)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(24 * time.Hour),
 		IsCA: true, BasicConstraintsValid: true,
@@ -63,27 +53,16 @@ func certificate(dir string) (certFile, keyFile string, config *tls.Config, err 
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
 	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return "", "", nil, err
-	}
+	must(err)
 	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return "", "", nil, err
-	}
-	write := func(kind string, der []byte) (file string) {
-		file = filepath.Join(dir, kind)
-		if err == nil {
-			err = os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600)
-		}
-		return file
-	}
-	certFile, keyFile = write("CERTIFICATE", cert), write("PRIVATE KEY", private)
+	must(err)
+	text := append(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})...)
+	file = filepath.Join(dir, "pem")
+	must(os.WriteFile(file, text, 0o600))
+	both, err := tls.X509KeyPair(text, text)
+	must(err)
 	roots := x509.NewCertPool()
-	if own, problem := x509.ParseCertificate(cert); problem == nil {
-		roots.AddCert(own)
-	}
-	return certFile, keyFile, &tls.Config{
-		Certificates: []tls.Certificate{{Certificate: [][]byte{cert}, PrivateKey: key}},
-		RootCAs:      roots, MinVersion: tls.VersionTLS12,
-	}, err
+	roots.AppendCertsFromPEM(text)
+	return file, &tls.Config{Certificates: []tls.Certificate{both}, RootCAs: roots, MinVersion: tls.VersionTLS12}
 }

@@ -8,27 +8,46 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/ctxerr"
 )
 
-// Answer is how long Redis may take to answer a call, whoever waits for it. One
-// lost answer holds up what waits behind it for that long at most, or for the
-// client's ReadTimeout, whichever is shorter.
-const Answer = 5 * time.Second
+// longest is how long Redis may take to answer, if the client waits longer.
+const longest = 5 * time.Second
 
 // ErrOverdue is the error of those whose call had no answer in time. It does not
 // match context.DeadlineExceeded: nobody's own deadline has passed.
-var ErrOverdue = fmt.Errorf("%w: no answer within %v", engine.ErrOutcomeUnknown, Answer)
+var ErrOverdue = fmt.Errorf("%w: no answer in time", engine.ErrOutcomeUnknown)
 
-// Call returns what call returns. If ctx ends first, or [Answer]
-// passes, it returns an error that matches [engine.ErrOutcomeUnknown], and ctx's
-// if that has ended.
+// Of is how long a client waits for an answer: its ReadTimeout, 5 s at most.
+func Of(rdb redis.UniversalClient) time.Duration {
+	read := longest
+	switch c := rdb.(type) {
+	case *redis.Client:
+		read = c.Options().ReadTimeout
+	case *redis.ClusterClient:
+		read = c.Options().ReadTimeout
+	case *redis.Ring:
+		read = c.Options().ReadTimeout
+	}
+	if read <= 0 {
+		return longest
+	}
+	return min(read, longest)
+}
+
+// Call returns what call returns. If ctx ends first, or the time is over, it
+// returns an error that matches [engine.ErrOutcomeUnknown], and ctx's if that has
+// ended.
 //
 // The ctx that call gets ends with Call. What call does in spite of that ends
 // with the client's own timeouts, and so does its goroutine.
-func Call[T any](ctx context.Context, call func(context.Context) (T, error)) (answer T, err error) {
-	bounded, cancel := context.WithTimeoutCause(ctx, Answer, ErrOverdue)
+func Call[T any](
+	ctx context.Context, within time.Duration, call func(context.Context) (T, error),
+) (answer T, err error) {
+	bounded, cancel := context.WithTimeoutCause(ctx, within, ErrOverdue)
 	defer cancel()
 	type result struct {
 		answer T
@@ -51,10 +70,4 @@ func Call[T any](ctx context.Context, call func(context.Context) (T, error)) (an
 		}
 		return answer, fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ctxerr.Ended(ctx, "the call was under way"))
 	}
-}
-
-// Do is [Call] for a call that returns nothing but an error.
-func Do(ctx context.Context, call func(context.Context) error) error {
-	_, err := Call(ctx, func(ctx context.Context) (struct{}, error) { return struct{}{}, call(ctx) })
-	return err
 }

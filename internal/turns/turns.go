@@ -1,175 +1,200 @@
-// Package turns holds the callers of one limiter that sleep towards their
-// turns, and sees to it that nobody goes on an old promise.
-//
-// A turn is promised once. Until it comes, the queue may be paused or reset,
-// and the process may stand still until the turn is long past. So [Sleepers]
-// keeps the newest news of the queue that any answer brought. If these would be
-// older than [Sleepers].Within at a turn, its caller wakes early, and one
-// goroutine looks for all sleepers, unless newer news are there or on their way.
-// A caller that wakes too late for the look waits for its answer, but not for long.
-// After a pause a caller does not go at all without news.
-//
-// No turn comes sooner than was told, and callers for equally many permits go
-// in the order of their calls. If the server loses the queue, and others begin
-// another, turns of before go when they were told. If the clock of the new queue
-// stands still or is slow then, they are missed.
-//
-// # What becomes of a caller that sleeps
-//
-//	asleep ──▶ gone           its turn has come, its ctx has ended, or the turn
-//	   │                      would come too late
-//	   ▼
-//	inLine                    it stands in a line of package coalesce once more:
-//	                          its queue was reset, or its turn was missed
-//
-// Under mu, whoever moves a caller out of asleep takes it out of the sleepers.
-// The caller may find when it wakes that another caller has moved it.
+// Package turns holds callers until their turns come.
 package turns
 
 import (
 	"context"
-	"fmt"
-	"slices"
+	"errors"
 	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/internal/coalesce"
+	"github.com/fairlimit/fairlimit/internal/clock"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
-// mostMissed is how many turns in a row one caller may miss.
-const mostMissed = 10
+var (
+	// ErrVoid says that the turn was made void, and that it is time to ask again.
+	ErrVoid = errors.New("the turn was made void")
 
-// ErrMissed is the error of a caller that missed turn after turn.
-var ErrMissed = fmt.Errorf(
-	"fairlimit: missed %d turns in a row: this process wakes later than WithMaxLateness allows, "+
-		"or Redis was silent after a pause", mostMissed)
+	// ErrTooLate says that the turn comes later than its caller accepts.
+	ErrTooLate = errors.New("the turn comes too late")
+)
 
-// Refusal says that a turn comes too late by now.
-type Refusal struct {
-	Wait   time.Duration
-	Paused bool // because of a pause: without it the turn would come in time
-}
+// drift is by how much the clocks of a client and a server may run apart, as a
+// part of the time: 1/drift.
+const drift = 1000
 
-func (r *Refusal) Error() string { return fmt.Sprintf("the turn would come in %v", r.Wait) }
-
-// Sleepers are the callers of one limiter that sleep. The exported fields are
-// set once, before the first call. Without callers it holds no goroutine and no
-// timer.
+// Sleepers are the callers of a limiter that wait for their turns. While somebody
+// sleeps, and no answer has brought news for half of [engine.Within], one look
+// asks for them. So whoever goes has heard what happened until Within before.
 //
-// Invariant, under mu: sleepers has the callers in state asleep, by the slots
-// of their turns, and by their calls where turns share a slot. Changed is
-// closed, and made anew, whenever one of them may have to do something other
-// than next told it last.
+// Invariant, under mu: while somebody sleeps the timer is set, or a look is under
+// way and will set it.
 type Sleepers struct {
-	// Within is how old news may be when a turn is taken on it. 0 takes every
-	// turn on the answer that granted it, unless its queue was reset.
-	Within time.Duration
-
-	// MaxLateness is how long after its slot a turn is still taken, 0 for any
-	// time.
-	MaxLateness time.Duration
-
-	// Asker lines callers up again, and gives back.
-	Asker *coalesce.Asker
-
-	// Look asks for news. What it learns comes through Hear.
-	Look func(context.Context) error
-
-	// Missed and Taken are told what became of a turn, under mu. They may be nil.
-	Missed func(permits int, lateness time.Duration)
-	Taken  func(permits int, lateness time.Duration, confirmed bool)
+	Look     func(context.Context) (engine.News, error) // nil if turns never lie ahead
+	Patience time.Duration                              // for an answer
 
 	mu       sync.Mutex
-	sleepers []*Sleeper
-	mixed    bool          // they may have turns of several queues, on several clocks
-	changed  chan struct{} // nil while nobody sleeps or waits for the end of a hold
-
-	news   engine.News // the newest that told when turns come; see Hear
-	before engine.News // the newest of the queue before
-
-	resetQueue string    // the queue that follows the newest reset
-	resetHeard time.Time // turns of before in other queues are void
-
-	newest   time.Time // when the question went that brought the newest news
-	recent   recent
-	lastLook look
-	newsCame chan struct{} // closed when news come; nil while nobody waits for news
-
-	heldBy []hold // each was said later than the one before it, and ends sooner
-
-	woke func() // tests let the process stand still here; else nil
+	news     engine.News   // the newest
+	zero     time.Time     // when label 0 of the queue's clock came
+	changed  chan struct{} // closed when turns may have become void, or come at another time
+	sleeping int
+	timer    *time.Timer
 }
 
-// MayGo reports whether a caller whose turn is due at once may take it. It may not
-// if its question went longer ago than Within, if the turn is void, and if a
-// caller of the same line that called earlier for as many permits sleeps: that goes
-// first. The caller then has to call [Sleepers.Sleep], or gives its turn back.
-func (l *Sleepers) MayGo(r *coalesce.Request) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	now := time.Now()
-	goesFirst := func(s *Sleeper) bool { return s.request.Call < r.Call && s.matches(r) && s.due.After(now) }
-	if slices.ContainsFunc(l.sleepers, goesFirst) || l.anEarlierMissed(r, now) {
-		return false
+// Hear takes in the news of an answer.
+//
+// Each answer tells when label 0 came, late by its way back. So the earliest holds,
+// but may rise a little with time, since clocks drift, and is not earlier than the
+// way back can explain: the server's clock may have been set back.
+func (s *Sleepers) Hear(n *engine.News) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n.Queue == 0 || n.Sent.Before(s.news.Sent) {
+		return
 	}
-	if l.isVoid(r.Reply.Grant.ID, r.Reply.Asked) || isPutOff(r) {
-		return false
+	zero, sameClock := n.Comes(0), n.Queue == s.news.Queue && n.Offset == s.news.Offset
+	if most := s.zero.Add(n.Arrived.Sub(s.news.Arrived) / drift); sameClock && zero.After(most) {
+		zero = later(most, zero.Add(n.Sent.Sub(n.Arrived)))
 	}
-	lateness := now.Sub(r.Reply.Slot()) + l.excess(r.Reply.Took())
-	if now.Before(l.held().until) || l.tooLate(lateness) || l.Within > 0 && now.Sub(r.Reply.Asked) > l.Within {
-		return false
-	}
-	if l.Taken != nil {
-		l.Taken(r.N, lateness, true)
-	}
-	return true
-}
-
-func (l *Sleepers) tooLate(lateness time.Duration) bool {
-	return l.MaxLateness > 0 && lateness > l.MaxLateness
-}
-
-// change, under mu, tells sleepers to ask next again.
-func (l *Sleepers) change() {
-	l.tellAwaiting()
-	if l.changed != nil {
-		close(l.changed)
-		l.changed = make(chan struct{})
+	changes := n.Void != s.news.Void || n.Offset != s.news.Offset
+	s.news, s.zero = *n, zero
+	if changes && s.changed != nil {
+		close(s.changed)
+		s.changed = nil
 	}
 }
 
-// join, under mu, puts a caller among the sleepers.
-func (l *Sleepers) join(s *Sleeper) {
-	if l.changed == nil {
-		l.changed = make(chan struct{})
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	at := len(l.sleepers)
-	for at > 0 && order(l.sleepers[at-1], s) > 0 {
-		at--
-	}
-	l.mixed = len(l.sleepers) > 0 && (l.mixed || s.grant.ID != l.sleepers[0].grant.ID)
-	l.sleepers = slices.Insert(l.sleepers, at, s)
-	s.state = asleep
+	return b
 }
 
-// quit, under mu, takes a caller out of the sleepers.
-func (l *Sleepers) quit(s *Sleeper, state state) {
-	at, _ := slices.BinarySearchFunc(l.sleepers, s, order)
-	l.drop(at)
-	s.state = state
+// Due is when a turn comes by the newest news, and whether it stands. A requeue
+// leaves the clock as it is. Turns of a queue that was lost come when their callers
+// were told.
+func (s *Sleepers) Due(t engine.Turn, told *engine.News) (due time.Time, stands bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.due(t, told), s.news.Stands(t)
 }
 
-// drop, under mu, is cheap for the first sleeper, which quits most often.
-func (l *Sleepers) drop(at int) {
-	if at == 0 {
-		l.sleepers[0] = nil
-		l.sleepers = l.sleepers[1:]
+func (s *Sleepers) due(t engine.Turn, told *engine.News) time.Time {
+	if s.news.Queue == t.Queue || s.news.Void > 0 {
+		return s.zero.Add(time.Duration(t.Slot) * time.Microsecond)
+	}
+	return told.Comes(t.Slot)
+}
+
+// Confirmed reports whether the newest news are not older than [engine.Within].
+func (s *Sleepers) Confirmed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.news.Sent) <= engine.Within
+}
+
+// Paused is how much longer the clock stands still, by the newest news.
+func (s *Sleepers) Paused() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(0, s.news.Paused-time.Since(s.news.Arrived))
+}
+
+// Sleep returns once the turn has come, and when that was. Latest is the last
+// moment that the caller accepts, zero for any. The error is [ErrVoid],
+// [ErrTooLate] or ctx's.
+func (s *Sleepers) Sleep(ctx context.Context, t engine.Turn, told *engine.News, latest time.Time) (time.Time, error) {
+	s.enter()
+	defer s.leave()
+	for {
+		due, void, changed := s.next(t, told)
+		switch {
+		case void && clock.SleepUntil(ctx, due) == nil:
+			return due, ErrVoid
+		case void:
+			return due, ctx.Err()
+		case !latest.IsZero() && due.After(latest):
+			return due, ErrTooLate
+		case time.Until(due) <= 0:
+			return due, nil
+		}
+		if err := clock.NapUntil(ctx, due, changed); err != nil {
+			return due, err
+		}
+	}
+}
+
+// next is when a turn comes, or if it is void when its caller asks again, and what
+// is closed if that changes.
+func (s *Sleepers) next(t engine.Turn, told *engine.News) (due time.Time, void bool, changed <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.changed == nil {
+		s.changed = make(chan struct{})
+	}
+	if !s.news.Stands(t) {
+		return s.asksAgain(t), true, nil
+	}
+	return s.due(t, told), false, s.changed
+}
+
+// asksAgain, under mu, is when everybody has heard of the requeue, and a little
+// later the further ahead the turn was. So all ask again in the order of their
+// slots. Nobody knows how far ahead the last one is: twice as far waits less than
+// twice as long.
+func (s *Sleepers) asksAgain(t engine.Turn) time.Time {
+	const half = engine.Within / 2
+	ahead := float64(t.Slot-s.news.Void) / 1e6
+	requeued := s.news.Arrived.Add(time.Duration(s.news.Queue-s.news.Now) * time.Microsecond)
+	return requeued.Add(half + time.Duration(float64(half)*ahead/(ahead+10)))
+}
+
+func (s *Sleepers) enter() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sleeping++; s.sleeping == 1 {
+		s.setTimer(time.Until(s.news.Sent.Add(engine.Within / 2)))
+	}
+}
+
+func (s *Sleepers) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sleeping--; s.sleeping == 0 {
+		s.timer.Stop()
+	}
+}
+
+// setTimer, under mu, lets look run after d.
+func (s *Sleepers) setTimer(d time.Duration) {
+	if s.timer == nil {
+		s.timer = time.AfterFunc(d, s.look)
 	} else {
-		l.sleepers = slices.Delete(l.sleepers, at, at+1)
+		s.timer.Reset(d)
 	}
-	if len(l.sleepers) == 0 {
-		close(l.changed) // another caller may have taken the last one out
-		l.sleepers, l.changed = nil, nil
+}
+
+// look asks for news if the newest are old. If Redis is silent, turns stand as
+// they were told.
+func (s *Sleepers) look() {
+	s.mu.Lock()
+	wait, awake := time.Until(s.news.Sent.Add(engine.Within/2)), s.sleeping == 0
+	s.mu.Unlock()
+	if awake {
+		return
+	}
+	if wait <= 0 {
+		n, err := timeout.Call(context.Background(), s.Patience, s.Look)
+		if wait = engine.Within / 4; err == nil && n.Queue != 0 {
+			s.Hear(&n)
+			wait = engine.Within / 2
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.sleeping > 0 {
+		s.setTimer(wait)
 	}
 }

@@ -1,9 +1,5 @@
--- Tells the news, and restores what was lost.
+-- Looks at the queue's clock. Writes nothing.
 --
--- KEYS, ARGV[1..5]  see head.lua
---
--- Returns  the news as in clock.lua, '' if there is no queue
+-- Returns    the head, '' for none; the offset less the server's time; 0
 
-if fresh and not must then return '' end
-if not unusual then return format(plain_news, name, sequence, clock, last, now, server) end
-local kept, granted, changed, marked = counts_for and counts_for() or 0, 0, true, true
+return { head or '', queue.offset - now, 0 }

@@ -1,48 +1,58 @@
--- Reads the header and decides which way to go.
+-- Opens the queue: reads its head and its clock.
 --
--- Takes    what fields.lua leaves
--- Leaves   text, the header; the fields that it has; fresh, unusual
+-- KEYS[1]    the head, see parse; there is none if nothing counts
+-- KEYS[2..]  the logs, see log.lua: that of calls, and one for each further unit
+-- FLOWS, QUOTAS, FLOW  the last keys: the active flows, see flow.lua; the stored
+--            quotas; the log of the caller's flow
+-- ARGV[1]    the head that the caller was told last, '' for none
+-- ARGV[2]    the longest window of the caller, in microseconds
+-- ARGV[3]    the units, as in 'calls,tokens'; '?' if the caller does not know them
+-- ARGV[4]    the stored quotas that the caller goes by, '-' if it goes by its own
+-- ARGV[5..]  the total of each log that the caller was told last, 0 for none
+-- REST       the first argument behind these
+-- Returns    { 'QUOTAS', the text } if other quotas are stored: nothing is done then
 --
--- The usual way is for those who ask under the windows of the caller before, on
--- the same server, and know no more of the queue than there is. The
--- queue's clock runs as the server's does.
+-- A slot is a label on the queue's clock, which is the server's time less the
+-- offset. A pause raises the offset, so that every slot comes later.
 
-text = call('GETRANGE', key, '0', argv[4])
+local call, format, match, max = redis.call, string.format, string.match, math.max
 
-local knows_reset = watermark == '' and byte(argv[3], 24) ~= 48 -- not '0': see resets.lua
+local server = call('TIME')
+local now, head, units = server[1] * 1000000 + server[2], call('GET', KEYS[1]), #KEYS - 4
+local FLOWS, QUOTAS, FLOW, REST = KEYS[units + 2], KEYS[units + 3], KEYS[units + 4], 5 + units
 
-if text == '' then
-  fresh, unusual = true, watermark ~= '' or left ~= -2 or p == 0 or knows_reset
-elseif p == 0 or sub(text, 1, p) ~= head or #text < size or sub(text, p + 3, p + 9) ~= place or left < 0 then
-  unusual = true
+if ARGV[4] ~= '-' then
+  local stored = call('GET', QUOTAS) or ''
+  if stored ~= ARGV[4] then return { 'QUOTAS', stored } end
+end
+
+-- A queue, as its head has it.
+local function parse(text)
+  local id, void, from, offset, last, span, tail, total, names =
+    match(text, '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+) (%S+)$')
+  return id and {
+    id = id + 0, -- when it began, or was requeued last: turns carry it
+    void = void + 0, -- 0, or the label after which turns of older ids are void: see requeue.lua
+    from = from + 0, -- the label at which the clock stood still last: no slot is older
+    offset = offset + 0,
+    last = last + 0, -- the server's time when the head was written
+    span = span + 0, -- the longest window of anybody who was granted a turn
+    tail = tail + 0, -- the newest slot
+    total = total + 0, -- the permits granted: the total of the log of calls
+    units = names,
+  }
+end
+
+local queue
+if head then
+  queue = parse(head)
+  if not queue then return redis.error_reply('STATE ' .. KEYS[1] .. ' is not the head of a queue') end
+  if queue.units ~= ARGV[3] and queue.units ~= '?' then return redis.error_reply('UNITS ' .. queue.units) end
+  if now < queue.last then queue.offset = queue.offset - (queue.last - now) end -- the server's clock was set back
 else
-  mark, flag, name = sub(text, p + 1, p + 1), sub(text, p + 2, p + 2), sub(text, p + 11, p + 28)
-  sequence, clock, last = sub(text, p + 29, p + 44) + 0, sub(text, p + 46, p + 61) + 0, sub(text, p + 63, p + 78) + 0
-  offset, crowded = sub(text, p + 80, p + 95) + 0, sub(text, p + 114, p + 129) + 0
-  coarse = sub(text, p + 131, p + 146) + 0
-  closed, oldest, marks = sub(text, p + 165, p + 168) + 0, sub(text, p + 170, p + 173) + 0, sub(text, p + 192)
-  now = server + offset
-  if mark == '+' or not (now >= clock and now < MOST_SLOT and last < MOST_SLOT and sequence < MOST_SLOT
-    and closed >= oldest and closed - oldest <= CELLS) then
-    unusual = true -- or damaged: see header.lua
-  elseif watermark == '' then
-    unusual = mark ~= '-' or knows_reset or not match(name, '^%w%w%w%w%w%w%w%w %w+ $')
-  elseif watermark ~= sub(text, p + 11, p + 61) then
-    -- What the caller saw must be of this history.
-    unusual = sub(watermark, 1, 18) ~= name or sub(watermark, 19, 34) + 0 > sequence or sub(watermark, 36) + 0 > clock
-  end
+  queue = { id = now, void = 0, from = 0, offset = 0, last = now, span = 0, tail = 0, total = 0 }
 end
+queue.span = max(queue.span, ARGV[2] + 0)
 
--- Turns of others may not obey the windows that the caller's imply: see
--- windows.lua.
-if coarse > now and sub(argv[3], -1) ~= '-' then unusual = true end
-
-if not unusual and now - clock >= SILENCE then
-  local info = redis.pcall('INFO', 'replication')
-  local replid = type(info) == 'string' and match(info, 'master_replid:(%w%w%w%w%w)')
-  if fresh then
-    name = sub(argv[3], 1, 8) .. ' ' .. (replid or sub(argv[3], 1, 5)) .. sub(argv[3], 6, 8) .. ' '
-  else
-    unusual = replid and replid ~= sub(name, 10, 14)
-  end
-end
+-- What the queue's clock shows. It stands still at from until from + offset.
+local function clock() return max(now - queue.offset, queue.from) end

@@ -1,8 +1,12 @@
--- Pauses the queue: its clock stands still from now on.
+-- Pauses the queue: lets its clock stand still, or for longer if it does already.
 --
--- KEYS, ARGV[1..5]  see head.lua
--- ARGV[first]       for how long; if it is paused for longer anyway, that counts
+-- ARGV[REST]  for how long from now, in microseconds
+-- Returns    answer
 
-local for_long = argv[first] + 0
-if for_long > rest then stand_still(for_long) end
-must = true
+local ends = now + ARGV[REST]
+if ends > queue.from + queue.offset then
+  queue.from = clock()
+  queue.offset = ends - queue.from
+end
+write()
+return answer(true)

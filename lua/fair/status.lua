@@ -1,28 +1,30 @@
--- Tells how things stand.
+-- What the queue holds. Writes nothing.
 --
--- KEYS, ARGV[1..]  see head.lua and grant.lua: one request for one permit that
---                  is refused in any case, as it accepts a wait of -1
---
--- Takes    what grant.lua and cells.lua leave
--- Leaves   available, queued
+-- ARGV[REST..]  the windows, see windows.lua
+-- Returns    the head, '' for none; the offset less the server's time; 0; then for
+--            each log: how many permits are available now, -1 if no window says so;
+--            how many lie ahead; at which slot one more would go
 
-local slots, totals = {}, {}
-if not fresh then slots, totals = read_cells() end
-
--- The sequence up to a moment, as the cells tell.
-local function total_until(at)
-  local cell = cell_from(slots, at + 1)
-  local passed = totals[cell - 1] or base
-  if not slots[cell] or coarse > now then return passed end
-  local behind = permits_in(slots[cell] - at - 1)
-  return math.max(passed, totals[cell] - behind - least)
+-- The total of a log up to a label.
+local function total_until(cells, label)
+  for i = #cells - 1, 3, -2 do
+    if cells[i] + 0 <= label then return cells[i + 1] + 0 end
+  end
+  return (cells[2] or 0) + 0
 end
 
-local passed = (label_in and not (wait_for(now) == 0)) and now - 1 or now
-local available, queued = 2 ^ 53, 0
-if last + kept > now then queued = sequence - total_until(passed) end
-for w = 6, windows_end, 3 do
-  local free = argv[w] - sequence + (last + kept > now and total_until(now - argv[w + 1]) or sequence)
-  available = math.min(available, free)
+local all, present = { head or '', queue.offset - now, 0 }, clock()
+for u, log in ipairs(logs) do
+  local cells, one_more = log.is_new and {} or call('ZRANGE', log.key, 0, -1, 'WITHSCORES'), {}
+  for other = 1, units do one_more[other] = other == u and 1 or 0 end
+  local slot, available = earliest(one_more, 1), -1
+  for w = windows[u] + 1, windows[u] + ARGV[windows[u]], 2 do
+    local free = ARGV[w] - (log.total - total_until(cells, present - ARGV[w + 1]))
+    available = available < 0 and free or math.min(available, free)
+  end
+  if slot > now - queue.offset and available > 0 then available = 0 end
+  all[#all + 1] = available
+  all[#all + 1] = log.total - total_until(cells, present)
+  all[#all + 1] = slot
 end
-if ahead > 0 or passed < now then available = 0 end
+return all

@@ -1,27 +1,62 @@
--- Takes permits: works requests off in order.
+-- Takes permits for requests, one after the other.
 --
--- KEYS, ARGV[1..]  see head.lua and grant.lua
---
--- Returns  a number: all of one run are refused; so far ahead is the first slot
---          a text: one run was granted:
---            '<generation> <epoch> <sequence> <clock> <newest slot>', and if one
---            of them is not 0 ' <offset> <how much further each is>'
---          else { text, news, then for each run of answers: how far ahead of
---            the queue's clock, how many, how much further each is than the
---            one before }. How many is negative where they are refused; -1
---            ahead is that of a full queue, -2 one that goes over the share of
---            its flow. The text is '' if nothing was written, else as above. The
---            news are '' if there are none but the text, else see clock.lua. At
---            least one request is answered; the rest is for the next call.
--- Errors   STATE: the key holds something else. Nothing was changed.
+-- ARGV[AFTER + 4..]  for each run of equal requests: how many; the longest wait in
+--            microseconds; 1 if their turns were made void; what one costs in the
+--            share of its flow; how much of each unit one takes
+-- Returns    answer, and for each run of equal answers a slot and a count: above 0
+--            so many are granted, below 0 so many are refused, and 0 if all that
+--            are left of the run may ask again at the slot
 
-if not answers and not unusual and not argv[first + 4] and math.abs(together) == argv[first + 3] + 0 then
-  if together > 0 then
-    return offset == 0 and step == 0 and told or told .. format(' %d %d', offset, step)
+local GRACE = 500000 -- for so long after its newest slot a flow counts as active
+
+local answers, granted, present = answer(false), false, clock()
+
+-- Grants what stands in the arguments from ARGV[at] on, so many times.
+local function grant(slot, at, cost, times)
+  for u = 1, units do
+    if ARGV[at + u - 1] ~= '0' then book(logs[u], slot, times * ARGV[at + u - 1]) end
   end
-  if ahead >= 0 then return ahead end
+  if flow then
+    book(flow, slot, times * cost)
+    flow.held = flow.held + times * cost
+    if flow.frees == 0 then flow.frees = slot end
+  end
+  queue.tail, granted = slot, true
 end
-answers = answers or { '', '', ahead, together, step }
-answers[1] = told and told .. format(' %d 0', offset) or ''
-if unusual and (told or not fresh) then answers[2] = news() end
-return answers
+
+for at = AFTER + 4, #ARGV, 4 + units do
+  local left, latest, cost = ARGV[at] + 0, now - queue.offset + ARGV[at + 1], ARGV[at + 3] + 0
+  while left > 0 do
+    local slot, more, verdict
+    if present < queue.void and ARGV[at + 2] ~= '1' then
+      slot, verdict = queue.void, 0 -- whoever was requeued asks before others
+    elseif flow and flow.held > 0 and flow.held + cost > flow.share then
+      slot, verdict = flow.frees, 0
+      flow.held = math.huge -- nobody behind goes first
+    else
+      slot, more = earliest(ARGV, at + 4)
+      if spacing > 0 then slot = max(slot, queue.tail + spacing * ARGV[at + 4]) end
+      verdict = slot > latest and -left or flow and 1 or math.min(left, more + 1)
+    end
+    if verdict > 0 then grant(slot, at + 4, cost, verdict) end
+    local newest = #answers
+    if verdict > 0 and answers[newest] > 0 and answers[newest - 1] == slot then
+      answers[newest] = answers[newest] + verdict
+    else
+      answers[newest + 1] = slot
+      answers[newest + 2] = verdict
+    end
+    left = verdict > 0 and left - verdict or 0
+  end
+end
+
+local wrote = granted or restored
+if wrote then
+  logs[units + 1] = flow -- is written as they are
+  local ttl = write()
+  if flow and granted then
+    call('ZADD', FLOWS, format('%d', queue.tail + GRACE), member)
+    call('PEXPIRE', FLOWS, ttl)
+  end
+end
+return answer(wrote, answers)

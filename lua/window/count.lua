@@ -11,44 +11,30 @@
 -- Otherwise what is left is the string plus what has lapsed, and at most the
 -- rate less one permit for each grant held.
 --
--- Takes    KEYS; rate, interval, per_client, COUNTED, now_down, decimal,
---          permits_of
+-- Takes    KEYS and what head leaves
 -- Leaves   left_key, grants_key   the keys that the rule's type chooses
 --          left_text              what the string holds, or false
 --          held, lapsed           how many grants
---          lapsed_permits         of the oldest that lapsed, at most COUNTED
---          left                   permits left; too low if more than COUNTED
---                                 are held and more than COUNTED have lapsed
---          totals                 nil, or the running totals of the oldest held
---          permits_in, add_up, count   functions
+--          lapsed_permits         of those that lapsed
+--          left                   permits left
+--          totals                 nil, or the running totals of the grants held
+--          COUNTED, add_up, count
 
-local left_key, grants_key
-local left_text
-local held, lapsed
-local lapsed_permits
-local left
-local totals
+local COUNTED = 1000 -- grants, which take about 0.2 ms
 
--- The permits of so many grants from a rank on.
-local function permits_in(rank, grants)
-  local permits = 0
+local left_key, grants_key, left_text
+local held, lapsed, lapsed_permits, left, totals
+
+-- The permits of so many grants from a rank on, and their running totals.
+local function add_up(rank, grants)
+  local sum, sums = 0, {}
   if grants > 0 then
-    for _, member in ipairs(redis.call('ZRANGE', grants_key, rank, rank + grants - 1)) do
-      permits = permits + permits_of(member)
+    for i, grant in ipairs(redis.call('ZRANGE', grants_key, rank, rank + grants - 1)) do
+      sum = sum + permits_of(grant)
+      sums[i] = sum
     end
   end
-  return permits
-end
-
--- Adds up so many of the oldest grants held, sets totals, returns the sum.
-local function add_up(most)
-  totals = {}
-  local permits = 0
-  for i, member in ipairs(redis.call('ZRANGE', grants_key, lapsed, lapsed + most - 1)) do
-    permits = permits + permits_of(member)
-    totals[i] = permits
-  end
-  return permits
+  return sum, sums
 end
 
 local function count()
@@ -63,9 +49,10 @@ local function count()
 
   held = redis.call('ZCOUNT', grants_key, '(' .. decimal(now_down - interval), '+inf')
   lapsed = redis.call('ZCARD', grants_key) - held
-  lapsed_permits = permits_in(0, math.min(lapsed, COUNTED))
+  lapsed_permits = add_up(0, lapsed)
   if held <= COUNTED or not left_text then
-    left = rate - add_up(held)
+    local permits, sums = add_up(lapsed, held)
+    left, totals = rate - permits, sums
   else
     left = math.min(tonumber(left_text) + lapsed_permits, rate - held)
   end

@@ -12,19 +12,16 @@
 -- 4 bytes, little-endian. Its score is when it was made, in ms.
 --
 -- Takes    KEYS
--- Leaves   hash
---          COUNTED, LONGEST                         bounds
---          now, now_down, now_up                    the server's time
---          rate, interval, per_client, keep_alive   the rule, set by load
---          decimal, natural, permits_of, load       functions
---
+-- Leaves   hash, LONGEST; now, now_down, now_up: the server's time; rate,
+--          interval, per_client, keep_alive: the rule, set by load; decimal,
+--          natural, permits_of, load
 -- Errors   STATE: a key holds what cannot be read. Nothing was changed.
 
 local hash = KEYS[1]
 
-local COUNTED = 1000          -- grants that one run adds up, about 0.2 ms
-local LONGEST = 3153600000000 -- interval and keepAliveTime: 100 years. In µs
-                              -- and added to the time it is below 2^53.
+-- The longest interval and keepAliveTime: 100 years. In µs and added to the time
+-- it is below 2^53.
+local LONGEST = 3153600000000
 
 -- Read once: before Redis 7.2 time goes on inside a script. A score is now
 -- rounded up. A grant counts until now rounded down has reached its score plus
@@ -35,10 +32,8 @@ local now_down, now_up = math.floor(now / 1000), math.ceil(now / 1000) -- ms
 
 local rate, interval, per_client, keep_alive
 
--- A time in ms or a number of permits as text. tostring keeps 14 digits only.
-local function decimal(number)
-  return string.format('%.0f', number)
-end
+-- A number as text. tostring keeps 14 digits only.
+local function decimal(number) return string.format('%.0f', number) end
 
 -- The number that a field of the hash holds.
 local function natural(text, field, least, most)
@@ -61,9 +56,7 @@ end
 -- Reads the rule and returns whether there is one.
 local function load()
   local rule = redis.call('HMGET', hash, 'rate', 'interval', 'type', 'keepAliveTime')
-  if not rule[1] and redis.call('EXISTS', hash) == 0 then
-    return false
-  end
+  if not rule[1] and redis.call('EXISTS', hash) == 0 then return false end
   rate = natural(rule[1], 'rate', 1, 2 ^ 53)
   interval = natural(rule[2], 'interval', 1, LONGEST)
   per_client = natural(rule[3], 'type', 0, 1) == 1

@@ -6,11 +6,7 @@
 --
 -- KEYS     see head
 -- ARGV[1]  how many permits, at least 1
---
--- Returns  how many of them are still to be released by asking again; 0 if no
---          more are taken; -1 if there is no rule
---
--- Takes    all that head, count, save and free leave
+-- Returns  1, or -1 if there is no rule
 
 local n = tonumber(ARGV[1])
 
@@ -27,25 +23,22 @@ local function shrunk(grant, permits)
   return string.sub(grant, 1, -5) .. string.char(unpack(bytes))
 end
 
--- Each holds a permit at least, but those of old versions that hold none.
-local most = math.min(n, 128)
-local oldest = redis.call('ZRANGE', grants_key, 0, most - 1)
-local sizes = {} -- all are read before the first write
-for rank, grant in ipairs(oldest) do
-  sizes[rank] = permits_of(grant)
-end
-for rank, grant in ipairs(oldest) do
-  local has = sizes[rank]
-  local some = math.min(has, n)
-  local made = redis.call('ZSCORE', grants_key, grant)
-  redis.call('ZREM', grants_key, grant)
-  if some < has then
-    redis.call('ZADD', grants_key, made, shrunk(grant, has - some))
+local whole, rest, part = 0, n, nil -- so many grants go, and the rest is of this one
+while rest > 0 and not part do
+  local grant, made = unpack(redis.call('ZRANGE', grants_key, whole, whole, 'WITHSCORES'))
+  if not grant then break end
+  if permits_of(grant) <= rest then
+    whole, rest = whole + 1, rest - permits_of(grant)
+  else
+    part = { grant = grant, made = made }
   end
-  free(some)
-  n = n - some
-  if n == 0 then break end
 end
-freed()
-if #oldest < most then return 0 end
-return n
+if whole > 0 then redis.call('ZREMRANGEBYRANK', grants_key, 0, whole - 1) end
+if part then
+  redis.call('ZREM', grants_key, part.grant)
+  redis.call('ZADD', grants_key, part.made, shrunk(part.grant, permits_of(part.grant) - rest))
+  rest = 0
+end
+left = left + n - rest -- see back
+save()
+return 1

@@ -10,10 +10,6 @@
 -- ARGV[5]  keepAliveTime in ms
 --
 -- Returns  1 if the rule was written; for 'try', if the type was missing; else 0
---
--- Takes    all that head, count and save leave
---
--- 'keep' adds up all grants that it keeps: 0.2 ms for each thousand.
 
 local op, new_rate, new_interval, new_type, new_keep_alive = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 
@@ -29,9 +25,7 @@ if op == 'try' then
   redis.call('HSET', hash, 'rate', old_rate or new_rate, 'interval', old_interval or new_interval,
     'type', old_type or new_type, 'keepAliveTime', old_keep_alive or new_keep_alive)
   if old_type then return 0 end
-  if keep_alive > 0 then
-    redis.call('PEXPIRE', hash, decimal(keep_alive))
-  end
+  if keep_alive > 0 then redis.call('PEXPIRE', hash, decimal(keep_alive)) end
   return 1
 end
 
@@ -41,23 +35,16 @@ per_client = new_type == '1'
 local keep = op == 'keep' and old_type == new_type
 if keep then
   count()
-  left = rate - add_up(held)
+  left = rate - add_up(lapsed, held)
 end
 
 redis.call('HSET', hash, 'rate', new_rate, 'interval', new_interval, 'type', new_type, 'keepAliveTime', new_keep_alive)
-if keep_alive == 0 and (tonumber(old_keep_alive or '0') or 0) > 0 then
-  redis.call('PERSIST', hash)
-end
+if keep_alive == 0 and (tonumber(old_keep_alive or '0') or 0) > 0 then redis.call('PERSIST', hash) end
 if keep then
-  if lapsed > 0 then
-    redis.call('ZREMRANGEBYRANK', grants_key, 0, lapsed - 1)
-    lapsed_permits = 0
-  end
+  settle()
   save()
   return 1
 end
 redis.call('DEL', KEYS[2], KEYS[3], KEYS[4], KEYS[5])
-if keep_alive > 0 then
-  redis.call('PEXPIRE', hash, new_keep_alive)
-end
+if keep_alive > 0 then redis.call('PEXPIRE', hash, new_keep_alive) end
 return 1

@@ -5,14 +5,9 @@
 -- KEYS     see head
 -- ARGV[1]  rate     ARGV[2]  interval in ms     ARGV[3]  type
 -- ARGV[4]  keepAliveTime in ms
--- then     for each request the grant it asks for, at most 128
---
+-- then     for each request the grant it asks for
 -- Returns  { rate, then for each request: 0 granted, -1 more than the rate,
 --          else the wait in µs until so many permits are free }
---          or {}: lapsed grants had to be removed, nothing was decided; ask
---          again
---
--- Takes    all that head, count, wait, settle and save leave
 
 local own_rate, own_interval, own_type, own_keep_alive = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 
@@ -31,25 +26,23 @@ end
 if not fits then return reply end
 
 count()
-if not settle() then return {} end
+settle()
 if not ruled then
   redis.call('HSET', hash, 'rate', own_rate, 'interval', own_interval,
     'type', own_type, 'keepAliveTime', own_keep_alive)
 end
 
+local function grant(member, n)
+  redis.call('ZADD', grants_key, decimal(now_up), member)
+  if totals and #totals == held then totals[held + 1] = (totals[held] or 0) + n end
+  held, left = held + 1, left - n
+end
+
 for i = 5, #ARGV do
   local n = asked[i]
   if n <= rate then
-    local wait = wait_for(n)
-    if wait == 0 then
-      redis.call('ZADD', grants_key, decimal(now_up), ARGV[i])
-      if totals and #totals == held then
-        totals[held + 1] = (totals[held] or 0) + n
-      end
-      held = held + 1
-      left = left - n
-    end
-    reply[i - 3] = wait
+    reply[i - 3] = wait_for(n)
+    if reply[i - 3] == 0 then grant(ARGV[i], n) end
   end
 end
 save()

@@ -1,11 +1,9 @@
 -- Tells how long a request has to wait.
 --
--- Takes    now, now_up, interval, COUNTED; grants_key, lapsed, left, totals,
---          add_up
--- Leaves   scores     of the grants that were looked at
---          wait_for   function
+-- Takes    what head and count leave
+-- Leaves   wait_for
 
-local scores = {}
+local scores = {} -- of the grants that were looked at
 
 -- The time in µs until n permits are free: 0, or at least 1. Where more than
 -- COUNTED grants have to leave first, it is the time until so many have left.
@@ -13,7 +11,10 @@ local scores = {}
 -- ahead, or from before this server's clock went back. It counts as now.
 local function wait_for(n)
   if n <= left then return 0 end
-  if not totals then add_up(COUNTED) end
+  if not totals then
+    local _, sums = add_up(lapsed, COUNTED)
+    totals = sums
+  end
   local low, high = 1, #totals
   while low < high do
     local middle = math.floor((low + high) / 2)

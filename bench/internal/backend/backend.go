@@ -36,7 +36,7 @@ type Backend struct {
 	Close  func() // ends the server if it is ours, and the connection to it
 
 	// Process is nil if the program has not started one.
-	Process *redistest.Process
+	Process *redistest.Server
 }
 
 // Open uses the server at addr, or starts an embedded one for "".
@@ -70,7 +70,7 @@ func Start(ctx context.Context) (*Backend, error) {
 	}
 	return &Backend{
 		Name: nameOf(server.Client().InfoMap(ctx, "server").Val()["Server"]), Addr: server.Addr(),
-		Client: server.Client(), Close: server.Stop, Process: &server,
+		Client: server.Client(), Close: server.Stop, Process: server,
 	}, nil
 }
 

@@ -44,7 +44,7 @@ func TestEveryRowIsMeasuredAndNothingStays(t *testing.T) {
 	server := redistest.StartServer(t)
 	var progress bytes.Buffer
 	r := Run{
-		Redis: server.Addr(), Rounds: 1, Round: time.Millisecond, Progress: &progress, JSON: io.Discard,
+		Redis: server.Addr(), Rounds: 1, Round: 20 * time.Millisecond, Progress: &progress, JSON: io.Discard,
 	}
 	all, err := r.Measure(t.Context())
 	require.NoError(t, err)

@@ -14,11 +14,11 @@ func (s *Server) pause(_ http.ResponseWriter, r *request) (any, error) {
 }
 
 func (s *Server) resume(_ http.ResponseWriter, r *request) (any, error) {
-	return s.steer(r, func(q *queue) error { return Resume(r.Context(), q.Queue) })
+	return s.steer(r, func(q *queue) error { return q.Resume(r.Context()) })
 }
 
 func (s *Server) requeue(_ http.ResponseWriter, r *request) (any, error) {
-	return s.steer(r, func(q *queue) error { return Requeue(r.Context(), q.Queue) })
+	return s.steer(r, func(q *queue) error { return q.Requeue(r.Context()) })
 }
 
 func (s *Server) reset(_ http.ResponseWriter, r *request) (any, error) {

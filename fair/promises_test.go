@@ -1,0 +1,318 @@
+package fair
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
+)
+
+func TestStrict(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(engine.Quota{Permits: 6, Per: second, Burst: 2}, each(20, 10*second))
+	windows := append(model.Windows(6, 1e6, 2), model.Windows(20, 10e6, 0)...)
+	random := rand.New(rand.NewPCG(1, 2))
+	var slots []int64
+	for range 60 {
+		r.pass(time.Duration(random.Int64N(int64(400 * ms))))
+		n := 1 + random.IntN(2)
+		for slot := l.take(n).Turn.Slot; n > 0; n-- {
+			slots = append(slots, slot)
+		}
+	}
+	require.NoError(t, model.Strict(windows, slots))
+}
+
+func TestEarliest(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(2, second), each(3, 10*second))
+	require.Equal(t, []time.Duration{0, 0, second, 10 * second, 10 * second, 11 * second}, l.takes(6))
+	r.pass(40 * second)
+	require.Equal(t, []time.Duration{0, 0, second}, l.takes(3))
+}
+
+func TestFIFO(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(3, second)), r.limiter(each(3, second))
+	first := a.take(2)
+	require.Equal(t, second, a.take(2).Wait)
+	a.back(first)
+	require.Equal(t, second, b.take(1).Wait, "a permit is free now, but others asked before")
+}
+
+func TestGivenBackAtTheTailShortensTheQueue(t *testing.T) {
+	t.Parallel()
+	l := newRig(t).limiter(each(1, second))
+	l.takes(3)
+	l.back(l.take(1), l.take(1))
+	require.Equal(t, 3*second, l.take(1).Wait)
+}
+
+func TestGivenBackBeforeOthersMakesRoomBehindThem(t *testing.T) {
+	t.Parallel()
+	l := newRig(t).limiter(each(3, second))
+	first := l.take(2)
+	l.takes(2)
+	l.back(first)
+	require.Equal(t, []time.Duration{second, second, 2 * second}, l.takes(3), "nobody's slot moves")
+}
+
+// It is booked at the tail, and one larger than the quota is paid as one quota.
+func TestADebtIsPaidByWhoAsksLater(t *testing.T) {
+	t.Parallel()
+	l := newRig(t).limiter(each(4, second))
+	l.owes(l.take(1), 2)
+	require.Equal(t, []time.Duration{0, second}, l.takes(2))
+	l.owes(l.take(1), 100)
+	require.Equal(t, 2*second, l.take(1).Wait)
+}
+
+func TestMaxWaitRefusesWithoutConsuming(t *testing.T) {
+	t.Parallel()
+	l := newRig(t).limiter(each(1, second))
+	l.take(1)
+	answers, _ := l.ask(engine.Request{N: 1, MaxWait: second - ms}, engine.Request{N: 1, MaxWait: second})
+	require.Equal(t, engine.Refused, answers[0].Verdict)
+	require.Equal(t, second, answers[0].Wait)
+	require.Equal(t, engine.Granted, answers[1].Verdict)
+}
+
+func TestARefusalWritesNothing(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(1, second))
+	l.take(1)
+	before := r.mini.Dump()
+	r.pass(ms)
+	require.Equal(t, engine.Refused, l.verdict())
+	require.Equal(t, before, r.mini.Dump())
+}
+
+func TestUnitsCountInLogsOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	cfg := configOf(each(2, second))
+	cfg.Units = []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{each(100, 10*second)}}}
+	l := newRig(t).limiterOf(cfg)
+	wait := func(tokens int) time.Duration {
+		amounts := engine.AmountsOf(map[string]int{"tokens": tokens})
+		answers, _ := l.ask(engine.Request{N: 1, Amounts: amounts, MaxWait: engine.Forever})
+		return answers[0].Wait
+	}
+	require.Zero(t, wait(90))
+	require.Zero(t, wait(10))
+	require.Equal(t, 10*second, wait(1))
+	require.Equal(t, 10*second, wait(0), "in order")
+	require.Equal(t, engine.UnitStatus{Available: 0, Queued: 1}, l.status().Units["tokens"])
+}
+
+func TestPauseReachesTurnsThatWereTold(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	turns := []engine.Answer{a.take(1), a.take(1), a.take(1)}
+	r.pass(500 * ms)
+	require.Equal(t, 5*second, b.pause(5*second).Paused)
+	b.pause(second) // a shorter one changes nothing
+	require.Equal(t, 5*second+500*ms, comes(a.look(), turns[1].Turn))
+	require.Equal(t, 7*second+500*ms, b.take(1).Wait)
+}
+
+func TestResumeEndsAPause(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	a.take(1)
+	waiting := a.take(1)
+	a.pause(time.Hour)
+	r.pass(time.Minute)
+	b.resume()
+	require.Equal(t, second, comes(a.look(), waiting.Turn))
+	require.Zero(t, a.status().Paused)
+}
+
+func TestRequeueKeepsTheOrderAndCountsWhatHasGone(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(2, 4*second)), r.limiter(each(2, 4*second))
+	gone, waiting := a.take(2), a.take(1)
+	r.pass(second)
+	b.requeue()
+	require.True(t, pointer(a.look()).Stands(gone.Turn), "it is due")
+	require.False(t, pointer(a.look()).Stands(waiting.Turn))
+	answers, _ := b.ask(engine.Request{N: 1, MaxWait: engine.Forever})
+	require.Equal(t, engine.NotYet, answers[0].Verdict, "whoever waited asks before others")
+	require.Equal(t, engine.Within, answers[0].Wait)
+	r.pass(500 * ms)
+	require.Equal(t, 2500*ms, a.again().Wait, "what has gone counts")
+	r.pass(500 * ms)
+	require.Equal(t, 2*second, b.take(1).Wait)
+}
+
+func pointer(n engine.News) *engine.News { return &n }
+
+// Turns that are due before everybody has heard are kept to, and count.
+func TestRequeueLeavesWhoIsDueSoon(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(1, 600*ms))
+	l.take(1)
+	soon, later := l.take(1), l.take(1)
+	news := l.requeue()
+	require.True(t, news.Stands(soon.Turn))
+	require.False(t, news.Stands(later.Turn))
+	require.Equal(t, 1200*ms, l.again().Wait)
+}
+
+func TestResetForgets(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(1, time.Minute))
+	l.take(1)
+	waiting := l.take(1)
+	news := l.reset()
+	require.False(t, news.Stands(waiting.Turn))
+	require.Zero(t, l.again().Wait)
+	l.back(waiting) // of before: too late
+	require.Equal(t, time.Minute, l.again().Wait)
+}
+
+func TestHealingWhatWasLostCountsOnceWhoKnowsAsks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	a.takes(10)
+	r.lose()
+	require.Zero(t, b.take(1).Wait, "nobody has said so yet")
+	answers, news := a.ask(engine.Request{N: 1, MaxWait: engine.Forever})
+	require.True(t, news.Restored)
+	require.Equal(t, 10*second, answers[0].Wait)
+	require.Equal(t, 11*second, b.take(1).Wait)
+}
+
+func TestHealingAPauseAndARequeue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	waiting := []engine.Answer{b.take(1), b.take(1), b.take(1)}
+	r.pass(ms)
+	a.requeue()
+	a.pause(time.Minute)
+	r.lose()
+	require.Equal(t, engine.NotYet, a.verdict())
+	news := b.look()
+	require.Equal(t, time.Minute, news.Paused)
+	require.False(t, news.Stands(waiting[2].Turn))
+}
+
+// A requeue that found no queue holds as well.
+func TestHealingWhoSleepsHearsOfARequeueAfterALoss(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	a.take(1)
+	a.take(1)
+	waiting := a.take(1)
+	r.lose()
+	r.pass(ms)
+	b.requeue()
+	r.pass(500 * ms)
+	require.False(t, pointer(a.look()).Stands(waiting.Turn))
+}
+
+func TestHealingAPauseBehindANewQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	a.pause(time.Minute)
+	r.lose()
+	require.Zero(t, b.take(1).Wait)
+	require.GreaterOrEqual(t, a.take(1).Wait, time.Minute)
+	require.Equal(t, time.Minute, b.status().Paused)
+}
+
+// So turns of the older queue can still be given back.
+func TestHealingGoesOnAsTheOlderQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	a.takes(4)
+	last := a.take(1)
+	r.lose()
+	r.pass(ms)
+	b.take(1)
+	a.take(1)
+	require.Equal(t, last.Turn.Queue, b.look().Queue)
+}
+
+func TestBounded(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(900, second))
+	for range 900 {
+		l.take(1)
+		r.pass(ms)
+		if n := r.mini.Client.ZCard(ctx, queueKey+":calls").Val(); n > 512 {
+			t.Fatalf("%d cells", n)
+		}
+	}
+}
+
+func TestBoundedCostsSomePercentsOfPer(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(1000, time.Minute), each(20, second))
+	q := model.Queue{Units: [][]model.Window{{{Permits: 1000, Length: 60e6}, {Permits: 20, Length: 1e6}}}}
+	mostLate := time.Duration(0)
+	for range 1500 {
+		r.pass(55 * ms)
+		late := l.take(1).Turn.Slot - q.Earliest(r.now.UnixMicro(), 1)
+		mostLate = max(mostLate, micros(late))
+		q.Take(r.now.UnixMicro(), 1e15, 1)
+	}
+	require.LessOrEqual(t, mostLate, time.Minute/25)
+}
+
+func TestAllKeysExpire(t *testing.T) {
+	t.Parallel()
+	for name, client := range map[string]func(*limiter){
+		"turns":      func(l *limiter) { l.takes(10) },
+		"given back": func(l *limiter) { l.takes(3); l.back(l.take(1)) },
+		"a flow":     func(l *limiter) { l.flow("f", 1).takes(2) },
+		"a pause":    func(l *limiter) { l.pause(time.Minute) },
+		"a requeue":  func(l *limiter) { l.takes(2); l.requeue() },
+		"a reset":    func(l *limiter) { l.takes(2); l.reset() },
+	} {
+		r := newRig(t)
+		client(r.limiter(each(1, second)))
+		for _, key := range r.mini.Client.Keys(ctx, "*").Val() {
+			require.Positive(t, r.mini.Client.PTTL(ctx, key).Val(), "%s: %s", name, key)
+		}
+		r.pass(2 * time.Hour)
+		require.Empty(t, r.mini.Client.Keys(ctx, "*").Val(), name)
+	}
+}
+
+// Turns on a redis-server are those of miniredis.
+func TestOnRedis(t *testing.T) {
+	t.Parallel()
+	client := redistest.StartServer(t).Client()
+	a, b := newLimiter(t, client, configOf(each(1, time.Hour))), newLimiter(t, client, configOf(each(1, time.Hour)))
+	first := a.take(1)
+	require.InDelta(t, time.Hour, b.take(1).Wait, float64(second))
+	require.NoError(t, client.FlushAll(ctx).Err())
+	require.InDelta(t, 2*time.Hour, b.take(1).Wait, float64(2*second))
+	a.back(first)
+	a.requeue()
+	require.Zero(t, a.again().Wait, "nothing of it has gone")
+	require.Less(t, client.PTTL(ctx, queueKey).Val(), 4*time.Hour)
+	require.True(t, strings.HasSuffix(client.Get(ctx, queueKey).Val(), " calls"))
+}

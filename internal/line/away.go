@@ -1,0 +1,73 @@
+package line
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// While Redis is away it is asked again after a pause that doubles between these.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// fail, under mu, hands out the error of a question. If Redis is away, nobody else
+// in line has to find that out again.
+func (l *Line) fail(asking []*caller, err error) {
+	away := l.Away != nil && l.Away(err)
+	if away && l.Retry {
+		l.retry(asking, err)
+		return
+	}
+	for _, c := range asking {
+		c.reply(nil, err)
+	}
+	if !away {
+		return
+	}
+	// Only its text: nothing was sent for these callers.
+	err = fmt.Errorf("%w, nothing was sent: another call failed: %v", engine.ErrUnreachable, err)
+	for _, c := range l.waiting {
+		c.reply(nil, err)
+	}
+	l.waiting = nil
+}
+
+// retry, under mu, lets callers stand in line again. Those who want a turn now fail.
+func (l *Line) retry(asking []*caller, err error) {
+	l.failure, l.pause = err, min(max(firstPause, 2*l.pause), lastPause)
+	again := time.Now().Add(l.pause - rand.N(l.pause/2))
+	asking = slices.DeleteFunc(asking, func(c *caller) bool {
+		if errors.Is(err, engine.ErrOutcomeUnknown) {
+			c.lost = err
+		}
+		c.after = again
+		if c.Now {
+			c.reply(nil, err)
+		}
+		return c.Now
+	})
+	l.waiting = append(asking, l.waiting...)
+}
+
+// probes reports whether the state is read before anybody asks, which consumes
+// nothing: Redis was away.
+func (l *Line) probes() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failure != nil
+}
+
+// withLoss is an error, which matches [engine.ErrOutcomeUnknown] if an answer was
+// lost before: others say that nothing was consumed.
+func withLoss(err, lost error) error {
+	if err == nil || lost == nil || errors.Is(err, engine.ErrOutcomeUnknown) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", err, lost)
+}

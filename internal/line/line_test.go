@@ -1,0 +1,300 @@
+package line_test
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/line"
+)
+
+// fake is an engine that answers as the test says, when the test says.
+type fake struct {
+	engine.Engine
+	asked chan question
+
+	mu       sync.Mutex
+	returned [][]engine.Return
+	statuses int
+	status   error
+}
+
+// question is one Take that waits for its answer.
+type question struct {
+	requests []engine.Request
+	answer   chan<- outcome
+}
+
+type outcome struct {
+	answers []engine.Answer
+	err     error
+}
+
+func newLine() (*fake, *line.Line) {
+	e := &fake{asked: make(chan question)}
+	return e, &line.Line{
+		Engine: e, Patience: time.Minute,
+		Away: func(err error) bool {
+			return errors.Is(err, engine.ErrUnreachable) || errors.Is(err, engine.ErrOutcomeUnknown)
+		},
+	}
+}
+
+func (e *fake) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, engine.News, error) {
+	answer := make(chan outcome)
+	e.asked <- question{requests, answer}
+	o := <-answer
+	return o.answers, engine.News{Arrived: time.Now()}, o.err
+}
+
+func (e *fake) GiveBack(_ context.Context, returns []engine.Return) error {
+	e.mu.Lock()
+	e.returned = append(e.returned, returns)
+	e.mu.Unlock()
+	time.Sleep(time.Second)
+	return nil
+}
+
+func (e *fake) Status(context.Context) (engine.Status, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.statuses++
+	return engine.Status{}, e.status
+}
+
+func (q question) permits() (all []int) {
+	for _, r := range q.requests {
+		all = append(all, r.N)
+	}
+	return all
+}
+
+func (q question) fails(err error) { q.answer <- outcome{err: err} }
+func (q question) grants()         { q.answers(engine.Answer{Verdict: engine.Granted}) }
+
+// notYet lets all ask again after d.
+func (q question) notYet(d time.Duration) { q.answers(engine.Answer{Verdict: engine.NotYet, Wait: d}) }
+
+func (q question) answers(same engine.Answer) {
+	answers := make([]engine.Answer, len(q.requests))
+	for i, r := range q.requests {
+		answers[i], answers[i].Turn = same, engine.Turn{N: r.N}
+	}
+	q.answer <- outcome{answers: answers}
+}
+
+type reply struct {
+	*line.Reply
+	err error
+}
+
+// asks lets a caller stand in line.
+func asks(ctx context.Context, l *line.Line, r line.Request) <-chan reply {
+	done := make(chan reply, 1)
+	go func() {
+		got, err := l.Ask(ctx, r)
+		done <- reply{got, err}
+	}()
+	synctest.Wait()
+	return done
+}
+
+func test(t *testing.T, f func(t *testing.T, e *fake, l *line.Line)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e, l := newLine()
+		f(t, e, l)
+		time.Sleep(time.Hour) // the line is idle again, or the bubble is not over
+	})
+}
+
+func TestCallersThatComeDuringAQuestionGoOutTogetherInTheNext(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		var all []<-chan reply
+		for n := 1; n <= 4; n++ {
+			all = append(all, asks(t.Context(), l, line.Request{N: n}))
+		}
+		first := <-e.asked
+		assert.Equal(t, []int{1}, first.permits())
+		first.grants()
+		second := <-e.asked
+		assert.Equal(t, []int{2, 3, 4}, second.permits())
+		second.grants()
+		for i, done := range all {
+			assert.Equal(t, i+1, (<-done).Turn.N)
+		}
+	})
+}
+
+func TestAQuestionHas256RequestsAtMost(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		for range 300 {
+			asks(t.Context(), l, line.Request{N: 1})
+		}
+		for _, want := range []int{1, engine.MostRequests, 300 - 1 - engine.MostRequests} {
+			q := <-e.asked
+			require.Len(t, q.requests, want)
+			q.grants()
+		}
+	})
+}
+
+func TestHowLongACallerAcceptsToWaitIsWorkedOutWhenItsQuestionIsSent(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		asks(t.Context(), l, line.Request{N: 1})
+		first := <-e.asked
+		for _, r := range []line.Request{{N: 2, Latest: time.Now().Add(3 * time.Second)}, {N: 3, Now: true}, {N: 4}} {
+			asks(t.Context(), l, r)
+		}
+		time.Sleep(time.Second)
+		first.grants()
+		second := <-e.asked
+		for i, want := range []time.Duration{2 * time.Second, 0, engine.Forever} {
+			assert.Equal(t, want, second.requests[i].MaxWait)
+		}
+		second.grants()
+	})
+}
+
+func TestACallerWhoseTimeIsOverInLineIsRefusedWithoutAQuestion(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		asks(t.Context(), l, line.Request{N: 1})
+		first := <-e.asked
+		late := asks(t.Context(), l, line.Request{N: 2, Latest: time.Now().Add(time.Second)})
+		time.Sleep(2 * time.Second)
+		first.grants()
+		assert.Equal(t, engine.Refused, (<-late).Verdict)
+	})
+}
+
+func TestWhatWasGrantedToACallerThatHasLeftGoesBack(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		ctx, leave := context.WithCancel(t.Context())
+		left := asks(ctx, l, line.Request{N: 3})
+		q := <-e.asked
+		leave()
+		require.ErrorIs(t, (<-left).err, context.Canceled, "it does not wait for the answer")
+		q.grants()
+		synctest.Wait()
+		require.Equal(t, [][]engine.Return{{{Turn: engine.Turn{N: 3}, N: 3}}}, e.returned)
+	})
+}
+
+func TestReturnsTravelTogether(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		for n := 1; n <= 300; n++ {
+			l.Abandon(engine.Turn{N: n})
+			synctest.Wait()
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		var sizes []int
+		for _, sent := range e.returned {
+			sizes = append(sizes, len(sent))
+		}
+		assert.Equal(t, []int{1, engine.MostRequests, 300 - 1 - engine.MostRequests}, sizes)
+
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		err := l.Return(ctx, engine.Return{})
+		require.ErrorIs(t, err, engine.ErrOutcomeUnknown)
+	})
+}
+
+// One that may ask later waits for that moment, with everybody behind it.
+// Whoever was requeued, or missed its turn, stands before it.
+func TestACallerThatMayAskAgainLaterHasThatMomentItself(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		began := time.Now()
+		asks(t.Context(), l, line.Request{N: 1})
+		(<-e.asked).notYet(10 * time.Second)
+		synctest.Wait()
+		asks(t.Context(), l, line.Request{N: 2})
+		select {
+		case <-e.asked:
+			t.Fatal("nobody asks before the first in line may")
+		case <-time.After(3 * time.Second):
+		}
+		asks(t.Context(), l, line.Request{N: 3, WasVoid: true})
+		asks(t.Context(), l, line.Request{N: 4, First: true})
+		for _, want := range [][]int{{3}, {4}} {
+			q := <-e.asked
+			assert.Equal(t, want, q.permits())
+			assert.Equal(t, want[0] == 3, q.requests[0].WasVoid)
+			assert.Equal(t, 3*time.Second, time.Since(began))
+			q.grants()
+		}
+		q := <-e.asked
+		assert.Equal(t, []int{1, 2}, q.permits())
+		assert.Equal(t, 10*time.Second, time.Since(began))
+		q.grants()
+	})
+}
+
+func TestWhoeverDoesNotAcceptTheMomentIsRefusedAtOnce(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		first := asks(t.Context(), l, line.Request{N: 1, Latest: time.Now().Add(5 * time.Second)})
+		(<-e.asked).notYet(10 * time.Second)
+		assert.Equal(t, engine.NotYet, (<-first).Verdict, "its own")
+		asks(t.Context(), l, line.Request{N: 2})
+		(<-e.asked).notYet(10 * time.Second)
+		synctest.Wait()
+		began := time.Now()
+		for _, r := range []line.Request{{N: 3, Now: true}, {N: 4, Latest: began.Add(5 * time.Second)}} {
+			got := <-asks(t.Context(), l, r)
+			assert.Equal(t, engine.Refused, got.Verdict)
+			assert.Equal(t, 10*time.Second, got.Wait)
+			assert.Zero(t, time.Since(began))
+		}
+		(<-e.asked).grants()
+	})
+}
+
+func TestIfRedisIsAwayAllInLineFail(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		first := asks(t.Context(), l, line.Request{N: 1})
+		second := asks(t.Context(), l, line.Request{N: 2})
+		(<-e.asked).fails(engine.ErrOutcomeUnknown)
+		require.ErrorIs(t, (<-first).err, engine.ErrOutcomeUnknown)
+		err := (<-second).err
+		require.ErrorIs(t, err, engine.ErrUnreachable)
+		require.NotErrorIs(t, err, engine.ErrOutcomeUnknown, "nothing was sent for it")
+
+		asks(t.Context(), l, line.Request{N: 3})
+		fourth := asks(t.Context(), l, line.Request{N: 4})
+		(<-e.asked).fails(engine.ErrFull)
+		(<-e.asked).grants()
+		require.NoError(t, (<-fourth).err, "Redis answered")
+	})
+}
+
+func TestWithRetryTheLineAsksAgainInOrder(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		l.Retry, e.status = true, engine.ErrUnreachable
+		first := asks(t.Context(), l, line.Request{N: 1})
+		now := asks(t.Context(), l, line.Request{N: 2, Now: true})
+		late := asks(t.Context(), l, line.Request{N: 3, Latest: time.Now().Add(time.Second)})
+		asks(t.Context(), l, line.Request{N: 4})
+		(<-e.asked).fails(engine.ErrUnreachable)
+		require.ErrorIs(t, (<-now).err, engine.ErrUnreachable)
+		err := (<-late).err
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorIs(t, err, engine.ErrUnreachable)
+		time.Sleep(20 * time.Second)
+		e.mu.Lock()
+		assert.InDelta(t, 28, e.statuses, 14, "from 50 ms to a second apart")
+		e.status = nil
+		e.mu.Unlock()
+		q := <-e.asked
+		assert.Equal(t, []int{1, 4}, q.permits())
+		q.grants()
+		require.NoError(t, (<-first).err)
+	})
+}

@@ -1,0 +1,47 @@
+-- The share of the caller's flow: how many permits it may hold ahead.
+--
+-- FLOWS      a sorted set of the active flows: '<weight> <id>', and the label
+--            until which each counts as active
+-- FLOW       the log of this flow
+-- ARGV[AFTER..]  the flow, '' for none; how many permits it may hold ahead if it is
+--            alone; how many all flows may if it is not; how far apart permits
+--            stand then, in microseconds
+-- Reads      now, the queue, the log's functions
+-- Leaves     flow, nil for none: its log, its share, how many permits it holds, and
+--            when the first of them pass; spacing
+
+local MOST = 100 -- so many flows are looked at
+
+local member = ARGV[AFTER]
+local flow, spacing = nil, 0
+
+if member ~= '' then
+  call('ZREMRANGEBYSCORE', FLOWS, '-inf', now - queue.offset)
+  local newest = call('ZSCORE', FLOWS, member) and head and call('ZREVRANGE', FLOW, 0, 0, 'WITHSCORES') or {}
+  flow = log_of(FLOW, newest[2] and newest[2] + 0)
+  flow.held, flow.frees = 0, 0
+end
+
+-- The cells that have passed are dropped, but for the newest of them. The flow holds
+-- the others.
+if flow and not flow.is_new then
+  local cells, passed
+  repeat
+    cells, passed = call('ZRANGE', FLOW, 0, 4, 'WITHSCORES'), 0
+    while cells[2 * passed + 3] and cells[2 * passed + 3] + 0 <= now - queue.offset do passed = passed + 1 end
+    if passed > 0 then call('ZREMRANGEBYRANK', FLOW, 0, passed - 1) end
+  until passed < 4
+  flow.held, flow.frees = flow.total - cells[2 * passed + 2], (cells[2 * passed + 3] or 0) + 0
+end
+
+if flow then
+  local own, others = match(member, '^%d+') + 0, 0 -- weights
+  for _, other in ipairs(call('ZRANGE', FLOWS, 0, MOST - 1)) do
+    if other ~= member then others = others + match(other, '^%d+') end
+  end
+  if others == 0 then
+    flow.share = ARGV[AFTER + 1] + 0
+  else
+    flow.share, spacing = max(own, math.floor(ARGV[AFTER + 2] * own / (own + others))), ARGV[AFTER + 3] + 0
+  end
+end

@@ -1,3 +1,0 @@
--- Returns  the news as in clock.lua
-
-return news()

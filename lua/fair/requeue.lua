@@ -1,0 +1,43 @@
+-- Makes turns void, so that whoever waits asks again. Whoever is due soon may not
+-- hear of it, so these turns stand. Until they have passed, take lets nobody else ask.
+--
+-- ARGV[REST]    for how long turns stand, in microseconds
+-- ARGV[REST + 1]  1 if what has gone counts no more either, and a pause ends
+-- Returns    answer
+
+local HOUR = 3600000 -- in milliseconds: so long at least whoever sleeps can hear of it
+
+-- Drops the cells after a label. The first of them may stand for earlier turns as
+-- well, but for one of its permits: these count at the label. Returns the newest
+-- slot that is left.
+local function cut(log, label)
+  write_log(log)
+  local cells, kept = call('ZRANGE', log.key, 0, -1, 'WITHSCORES'), 0
+  if log.is_new or not cells[1] then return 0 end
+  while cells[2 * kept + 1] and cells[2 * kept + 1] + 0 <= label do kept = kept + 1 end
+  call('ZREMRANGEBYRANK', log.key, kept, -1)
+  log.total = (cells[2 * kept] or 0) + 0
+  local earlier = (cells[2 * kept + 2] or 1) - 1
+  if earlier > log.total then book(log, label, earlier - log.total) end
+  return log.unwritten or (cells[2 * kept - 1] or 0) + 0
+end
+
+local forgets = ARGV[REST + 1] == '1'
+if forgets then queue.offset = math.min(queue.offset, now - queue.from) end
+-- If nobody waits, nobody has to hear of it.
+local stands_until = clock() + (queue.tail > clock() and ARGV[REST] or 0)
+-- If a requeue was a moment ago, what was void then stays void.
+if queue.void <= clock() then queue.void = stands_until end
+queue.id = max(now, queue.id + 1)
+queue.tail = 0
+for u, log in ipairs(logs) do
+  if forgets then
+    call('DEL', log.key)
+    logs[u] = log_of(log.key)
+  else
+    queue.tail = max(queue.tail, cut(log, stands_until))
+  end
+end
+call('DEL', FLOWS) -- without it the logs of flows count no more
+write(HOUR)
+return answer(true)
