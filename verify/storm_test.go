@@ -1,0 +1,81 @@
+package verify
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/fairlimit/fairlimit/engine"
+)
+
+// Several limiters, with pauses, requeues, callers that leave, and losses that heal
+// at once: strict, in order, and everybody goes.
+func TestStorm(t *testing.T) {
+	s := newServer(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, s)
+		actions := w.actions()
+		actions["lose, and heal"] = func(t *rapid.T) {
+			w.healed = true
+			w.mini.FlushAll()
+			for _, l := range w.limiters { // before anybody is granted a turn
+				news, err := l.queue.Pause(ctx, 0)
+				require.NoError(t, err)
+				l.hear(news)
+			}
+		}
+		t.Repeat(actions)
+		w.end()
+	})
+}
+
+// The same with losses: at most one quota more for each.
+func TestStormWithLosses(t *testing.T) {
+	s := newServer(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, s)
+		var replica *copied
+		actions := w.actions()
+		actions["lose"] = func(t *rapid.T) {
+			w.losses++
+			w.mini.FlushAll()
+		}
+		actions["copy"] = func(t *rapid.T) { replica = w.copy(t) }
+		actions["fail over"] = func(t *rapid.T) {
+			if replica == nil {
+				t.Skip("there is no copy")
+			}
+			w.losses++
+			w.failOver(t, replica)
+		}
+		actions["reset"] = func(t *rapid.T) {
+			w.losses++ // what has gone counts no more
+			w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Reset(ctx) })
+		}
+		t.Repeat(actions)
+		w.end()
+	})
+}
+
+// Whoever waits keeps its place, on whatever limiter.
+func TestRequeueKeepsTheOrder(t *testing.T) {
+	s := newServer(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, s)
+		for range rapid.IntRange(2, 10).Draw(t, "calls") {
+			w.call(t)
+			w.let(rapid.Int64Range(0, 100_000).Draw(t, "µs"))
+		}
+		w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Requeue(ctx) })
+		w.call(t)
+		w.end()
+		for _, callers := range w.reasked {
+			for i := 1; i < len(callers); i++ {
+				a, b := callers[i-1], callers[i]
+				require.LessOrEqual(t, a.before, b.before+50_000, "in the order of the slots that they had")
+				require.LessOrEqual(t, a.turn.Slot, b.turn.Slot)
+			}
+		}
+	})
+}
