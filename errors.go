@@ -137,6 +137,7 @@ type RefusedError struct {
 	limiter string
 	limit   string // what the turn is too late for
 	paused  bool   // without a pause that still lasts it would have come in time
+	missed  int    // turns that the caller missed before
 }
 
 func (e *RefusedError) Error() string {
@@ -147,7 +148,11 @@ func (e *RefusedError) Error() string {
 	if e.paused {
 		text += "paused, and "
 	}
-	text += fmt.Sprintf("refused: the turn would come in %v", e.Wait.Round(time.Microsecond))
+	text += "refused"
+	if e.missed > 0 {
+		text += fmt.Sprintf(" after missing %d of its turns", e.missed)
+	}
+	text += fmt.Sprintf(": the turn would come in %v", e.Wait.Round(time.Microsecond))
 	if e.limit == "" {
 		return text + ", which is too late"
 	}

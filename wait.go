@@ -93,6 +93,9 @@ func (l *limiter) waitOut(ctx context.Context, r *request, reply *line.Reply) (e
 			return engine.Turn{}, err
 		}
 		if reply, err = l.ask(ctx, r); err != nil {
+			if refused, ok := err.(*RefusedError); ok {
+				refused.missed = missed
+			}
 			return engine.Turn{}, err
 		}
 	}

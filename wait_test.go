@@ -134,6 +134,24 @@ func TestWhoeverMissesTenTurnsIsTold(t *testing.T) {
 	})
 }
 
+// The turn that it missed had come at once. Meanwhile another process took the next.
+func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		rdb, w := wayTo(t, server)
+		guard := fairlimit.WithGuard(100 * time.Millisecond)
+		q, other := queueOf(t, rdb, "q", fairlimit.PerHour(2), guard), queueOf(t, server.Client, "q", fairlimit.PerHour(2), guard)
+		require.NoError(t, q.Wait(t.Context()))
+		w.is(traffic{back: 300 * time.Millisecond})
+		refused := waits(within(t, time.Minute), q)
+		time.Sleep(100 * time.Millisecond)
+		_, err := other.ReserveN(t.Context(), 1)
+		require.NoError(t, err)
+		err = <-refused
+		require.ErrorAs(t, err, new(*fairlimit.RefusedError))
+		assert.Contains(t, err.Error(), "refused after missing 1 of its turns: ")
+	})
+}
+
 func TestWithoutAGuardEveryTurnIsTaken(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		rdb, w := wayTo(t, server)

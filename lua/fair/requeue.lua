@@ -1,5 +1,5 @@
--- Makes turns void, so that whoever waits asks again. Whoever is due soon may not
--- hear of it, so these turns stand. Until they have passed, take lets nobody else ask.
+-- Makes turns void, so that whoever waits asks again, before others: see take.lua.
+-- Whoever is due soon may not hear of it, so these turns stand.
 --
 -- ARGV[REST]    for how long turns stand, in microseconds
 -- ARGV[REST + 1]  1 if what has gone counts no more either, and a pause ends
@@ -24,7 +24,7 @@ end
 
 local forgets = ARGV[REST + 1] == '1'
 if forgets then queue.offset = math.min(queue.offset, now - queue.from) end
--- If nobody waits, nobody has to hear of it.
+-- If nobody waits, nobody has to hear of it, and void is the label of now.
 local stands_until = clock() + (queue.tail > clock() and ARGV[REST] or 0)
 -- If a requeue was a moment ago, what was void then stays void.
 if queue.void <= clock() then queue.void = stands_until end

@@ -8,8 +8,11 @@
 --            are left of the run may ask again at the slot
 
 local GRACE = 500000 -- for so long after its newest slot a flow counts as active
+local WITHIN = 1000000 -- for so long after a requeue whoever waited asks before others
 
-local answers, granted, present = answer(false), false, clock()
+local answers, granted = answer(false), false
+local somebody_waited = queue.void > queue.id - queue.offset
+local others_ask_at = somebody_waited and queue.id + WITHIN or 0
 
 -- Grants what stands in the arguments from ARGV[at] on, so many times.
 local function grant(slot, at, cost, times)
@@ -28,8 +31,8 @@ for at = AFTER + 4, #ARGV, 4 + units do
   local left, latest, cost = ARGV[at] + 0, now - queue.offset + ARGV[at + 1], ARGV[at + 3] + 0
   while left > 0 do
     local slot, more, verdict
-    if present < queue.void and ARGV[at + 2] ~= '1' then
-      slot, verdict = queue.void, 0 -- whoever was requeued asks before others
+    if now < others_ask_at and ARGV[at + 2] ~= '1' then
+      slot, verdict = others_ask_at - queue.offset, 0
     elseif flow and flow.held > 0 and flow.held + cost > flow.share then
       slot, verdict = flow.frees, 0
       flow.held = math.huge -- nobody behind goes first
