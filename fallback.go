@@ -43,6 +43,9 @@ const askAgain = time.Second
 // second one caller reads the Status of l. If that is answered, all ask l again.
 // If l was made [WithRetry], its calls wait instead of failing.
 //
+// A call whose ctx ends before Redis has failed says nothing of Redis: give the
+// client a ReadTimeout that is shorter than the deadlines.
+//
 // A call costs at most one ReadTimeout of the client more than second takes. Wait
 // and WaitN use second. Allow and AllowN use it if it has a method AllowN(ctx, n)
 // (bool, error), as a Limiter has, or AllowN(time.Time, n) bool, as a rate.Limiter
@@ -71,8 +74,8 @@ func (l *limiter) tracer() *Trace { return l.trace }
 
 // fallback is a limiter, a second one, and when the first failed.
 //
-// Invariant, under mu: failure is not nil while second decides, and one caller a
-// second asks the first then.
+// Invariant, under mu: failure is not nil while second decides. Then at most one
+// caller at a time probes the first.
 type fallback struct {
 	Limiter
 	second   Waiter
@@ -81,7 +84,8 @@ type fallback struct {
 
 	mu      sync.Mutex
 	failure error
-	until   time.Time // nobody asks the first before
+	until   time.Time // nobody probes before
+	probing bool
 }
 
 var _ Limiter = (*fallback)(nil)
@@ -137,43 +141,45 @@ func (f *fallback) either(
 	return ok, err
 }
 
-// failing is why the first is not to be asked, nil if it is.
+// failing is why the first is not to be asked, nil if it is. Once a second one
+// caller finds out whether Redis answers again.
 func (f *fallback) failing(ctx context.Context) error {
 	f.mu.Lock()
-	failure, probes := f.failure, f.failure != nil && !time.Now().Before(f.until)
-	if probes {
-		f.until = time.Now().Add(askAgain)
+	defer f.mu.Unlock()
+	if f.failure == nil || f.probing || time.Now().Before(f.until) {
+		return f.failure
 	}
+	f.probing = true
 	f.mu.Unlock()
-	if !probes {
-		return failure
-	}
 	_, err := f.Limiter.Status(ctx)
-	if ctx.Err() != nil {
-		return failure
+	f.mu.Lock()
+	f.probing, f.until = false, time.Now().Add(askAgain)
+	if ctx.Err() == nil && !failed(err) {
+		f.change(nil)
 	}
-	return f.judge(ctx, err)
+	return f.failure
 }
 
-// judge takes in how the first ended. It returns the error if Redis failed.
+// judge returns the error of the first if Redis failed. That the first let somebody
+// go says nothing: Redis may have told the turn before.
 func (f *fallback) judge(ctx context.Context, err error) error {
-	if ctx.Err() != nil && err != nil {
-		return nil // that says nothing about Redis
-	}
-	if !failed(err) {
-		err = nil
+	if ctx.Err() != nil || !failed(err) {
+		return nil
 	}
 	f.mu.Lock()
-	before := f.failure
-	f.failure = err
-	if err != nil {
-		f.until = time.Now().Add(askAgain)
-	}
-	f.mu.Unlock()
-	if (before == nil) != (err == nil) && f.fellBack != nil {
-		f.fellBack(err)
-	}
+	defer f.mu.Unlock()
+	f.until = time.Now().Add(askAgain)
+	f.change(err)
 	return err
+}
+
+// change, under mu, takes over from the other, or nothing if it has already.
+func (f *fallback) change(failure error) {
+	changes := (f.failure == nil) != (failure == nil)
+	f.failure = failure
+	if changes && f.fellBack != nil {
+		f.fellBack(failure)
+	}
 }
 
 // failed tells errors of Redis and of the way there from the caller's own.

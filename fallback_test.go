@@ -187,3 +187,34 @@ func TestAFallbackOfNothingIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// Turns that were told before go on, and each of them ended the fallback.
+func TestATurnThatWasToldBeforeDoesNotEndTheFallback(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		rdb, w := wayTo(t, server)
+		fell, back := 0, 0
+		q := queueOf(t, rdb, "q", fairlimit.PerSecond(1), fairlimit.WithTrace(&fairlimit.Trace{FellBack: func(err error) {
+			if err == nil {
+				back++
+			} else {
+				fell++
+			}
+		}}))
+		l := fairlimit.Fallback(q, &second{})
+		var told []<-chan error
+		for range 5 {
+			told = append(told, waits(t.Context(), l))
+		}
+		time.Sleep(100 * time.Millisecond)
+		w.is(traffic{there: 10 * time.Millisecond, before: noConnection})
+		for range 40 {
+			require.NoError(t, l.Wait(t.Context()))
+			time.Sleep(100 * time.Millisecond)
+		}
+		assert.Equal(t, []int{1, 0}, []int{fell, back})
+		w.is(traffic{})
+		for _, turn := range told {
+			require.NoError(t, <-turn)
+		}
+	})
+}

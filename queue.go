@@ -80,7 +80,9 @@ func (q *Queue) Flow(id string, weight int) (*Queue, error) {
 //
 //   - While several flows are active, turns are evenly spaced, and all together
 //     hold few permits ahead. So a flow with few callers has its share as well.
-//   - A flow that is alone gets all of the quota.
+//   - A flow that is alone gets all of the quota. It holds up to twice what may go
+//     at once, or what goes in 250 ms, and a newcomer waits for that: with many
+//     permits in a long Per, give the quota a small Burst.
 //   - A flow that is idle for half a second is forgotten, without credit or debt.
 //   - Callers of one limiter keep their order.
 //
@@ -174,15 +176,18 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 	if q.own != nil {
 		return slices.Clone(q.own), false, nil
 	}
-	read, err := call(ctx, q.limiter, "nothing was asked", "quotas", func(ctx context.Context) ([]engine.Quota, error) {
-		var read []engine.Quota
-		read, stored, err = q.queue.Quotas(ctx)
-		return read, err
+	type answer struct {
+		quotas []engine.Quota
+		stored bool
+	}
+	a, err := call(ctx, q.limiter, "nothing was asked", "quotas", func(ctx context.Context) (a answer, err error) {
+		a.quotas, a.stored, err = q.queue.Quotas(ctx)
+		return a, err
 	})
-	for _, quota := range read {
+	for _, quota := range a.quotas {
 		quotas = append(quotas, Quota(quota))
 	}
-	return quotas, stored, err
+	return quotas, a.stored, err
 }
 
 // SetQuotas stores quotas in Redis. All limiters of the name that were made

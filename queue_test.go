@@ -225,3 +225,16 @@ func TestAnOpenedQueueSteersAndTakesNothing(t *testing.T) {
 		require.ErrorIs(t, goes.Wait(t.Context()), fairlimit.ErrNoQuota)
 	})
 }
+
+// It slept through the pause, since it accepted any moment.
+func TestAllowDoesNotSleepThroughAPauseThatItHearsOf(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		var q *fairlimit.Queue
+		pauses := func(int, time.Duration) { require.NoError(t, q.Pause(t.Context(), time.Minute)) }
+		q = queueOf(t, server.NewClient(t), "q", fairlimit.PerSecond(5),
+			fairlimit.WithTrace(&fairlimit.Trace{Granted: pauses}))
+		began := time.Now()
+		assert.False(t, allow(t, q))
+		assert.Less(t, time.Since(began), time.Second)
+	})
+}

@@ -49,7 +49,7 @@ type Reservation struct {
 	request *request
 	reply   *line.Reply
 	slot    time.Time
-	stands  context.Context    // ended by the first Cancel, and with it the Wait that is under way
+	stands  context.Context    // ended by a Cancel, and with it the Wait that is under way
 	end     context.CancelFunc // ends stands
 
 	mu    sync.Mutex
@@ -84,7 +84,7 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	if err := ready(ctx, "the reservation still stands"); err != nil {
 		return err
 	}
-	if !r.begins(r.mayWait) {
+	if !r.begins(func() bool { r.waits = true; return true }) {
 		return ErrReservationOver
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -93,12 +93,6 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	t := r.limiter.trace
 	tell(t.Unreserved, r.request.N, r.slot)
 	return t.waits(r.request.N, func() error { return r.waitOut(ctx) })
-}
-
-// mayWait, under mu, lets a Wait begin that no Cancel has called off.
-func (r *Reservation) mayWait() bool {
-	r.waits = r.stands.Err() == nil
-	return r.waits
 }
 
 // begins makes the reservation over, unless it was before, or may not be.
@@ -146,8 +140,8 @@ func (r *Reservation) cancel(ctx context.Context) error {
 	if err := ready(ctx, "nothing was given back"); err != nil {
 		return err
 	}
-	r.end()
 	if !r.begins(r.isOurs) {
+		r.endWait()
 		return nil
 	}
 	err := r.limiter.line.Return(ctx, line.Whole(r.reply.Turn))
@@ -160,6 +154,15 @@ func (r *Reservation) cancel(ctx context.Context) error {
 		r.over = false
 	}
 	return err
+}
+
+// endWait ends a Wait that is under way.
+func (r *Reservation) endWait() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.waits {
+		r.end()
+	}
 }
 
 // isOurs reports whether the permits can be given back: the slot lies ahead, or

@@ -114,3 +114,20 @@ func TestACancelThatDidNotHappenMayBeTriedAgain(t *testing.T) {
 		require.NoError(t, r.Cancel(t.Context()), "it is not sent twice")
 	})
 }
+
+func TestACancelThatDoesNothingLeavesTheReservation(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		rdb, w := wayTo(t, server)
+		q := queueOf(t, rdb, "q", fairlimit.PerSecond(1))
+		reserve(t, q, 1)
+		r := reserve(t, q, 1)
+		w.is(traffic{before: noConnection})
+		require.ErrorIs(t, r.Cancel(t.Context()), fairlimit.ErrUnreachable)
+		w.is(traffic{})
+		require.NoError(t, r.Wait(t.Context()), "the permits are held")
+		late := reserve(t, q, 1)
+		time.Sleep(1500 * time.Millisecond)
+		require.NoError(t, late.Cancel(t.Context()), "its slot has passed")
+		require.NoError(t, late.Wait(t.Context()))
+	})
+}

@@ -83,7 +83,7 @@ func (l *limiter) waitOut(ctx context.Context, r *request, reply *line.Reply) (e
 		case nil:
 			return reply.Turn, nil
 		case turns.ErrVoid:
-			r.WasVoid = true
+			r.WasVoid, r.Slot = true, reply.Turn.Slot
 		case errLate:
 			r.WasVoid, r.First = false, true
 			if missed++; missed == mostMissed {
@@ -101,8 +101,8 @@ func (l *limiter) waitOut(ctx context.Context, r *request, reply *line.Reply) (e
 	}
 }
 
-// goWith returns nil at the moment at which the caller may go with the turn. If it
-// may not, the turn is on its way back.
+// goWith returns nil at the moment at which the caller may go with the turn. Else the
+// turn is void, or on its way back.
 func (l *limiter) goWith(ctx context.Context, r *request, reply *line.Reply) error {
 	due, err := l.sleep(ctx, r.Latest, reply)
 	switch {
@@ -165,6 +165,7 @@ func (l *limiter) takeNow(ctx context.Context, n int) (turn engine.Turn, ok bool
 	r.Now, r.Latest = true, time.Time{}
 	reply, err := l.ask(ctx, r)
 	if err == nil {
+		r.Latest = time.Now() // a pause that is heard of now does not hold it
 		err = l.goWith(ctx, r, reply)
 	}
 	l.trace.refused(n, err)

@@ -140,7 +140,7 @@ type unitsError struct {
 }
 
 func (e *unitsError) Error() string {
-	return fmt.Sprintf("%v: %q counts %s, this limiter %s: Reset of the queue changes that", engine.ErrUnsupported,
+	return fmt.Sprintf("fairlimit: %q counts %s, this limiter %s: give all limiters of a name the same units",
 		e.key, e.names, e.own)
 }
 

@@ -239,3 +239,40 @@ func TestThinningLeavesShortWindowsAsTheyAre(t *testing.T) {
 		require.LessOrEqual(t, l.take(1).Wait, 80*ms)
 	}
 }
+
+// A queue that others began after a loss went on as the older one, whose slots meant
+// other times since it had been paused: turns went early by the pause.
+func TestTurnsOfALostQueueThatWasPausedDoNotComeEarly(t *testing.T) {
+	r := newRig(t)
+	knows, other := r.limiter(each(1, second)), r.limiter(each(1, second))
+	knows.take(1)
+	_, err := knows.Pause(ctx, 3*second)
+	require.NoError(t, err)
+	r.pass(3 * second)
+	turn := knows.take(1)
+	due := r.now.Add(turn.Wait)
+	r.lose()
+	other.take(1)
+	_, news, err := knows.Take(ctx, []engine.Request{{N: 1, MaxWait: engine.Forever}})
+	require.NoError(t, err)
+	if news.Queue == turn.Turn.Queue {
+		require.False(t, news.Comes(turn.Turn.Slot).Before(news.Arrived.Add(due.Sub(r.now))))
+	}
+}
+
+// An old copy of the head lacked a pause that was over, and turns went early by it.
+func TestAnEndedPauseThatAnOldCopyLacksMovesNoTurn(t *testing.T) {
+	r := newRig(t)
+	l := r.limiter(each(1, 10*second))
+	l.take(1)
+	head, err := r.mini.Get(queueKey)
+	require.NoError(t, err)
+	_, err = l.Pause(ctx, 3*second)
+	require.NoError(t, err)
+	r.pass(4 * second)
+	turn := l.take(1)
+	require.NoError(t, r.mini.Set(queueKey, head))
+	_, news, err := l.Take(ctx, []engine.Request{{N: 1, MaxWait: engine.Forever}})
+	require.NoError(t, err)
+	require.Equal(t, turn.Wait, news.Comes(turn.Turn.Slot).Sub(news.Arrived))
+}

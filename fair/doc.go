@@ -10,7 +10,7 @@
 //	slot = max(tail, clock, for each window: slot(total + n − N) + T)
 //
 // The tail is the newest slot, so nobody overtakes. A Burst is one more window. A
-// unit, such as tokens, has one more log. The guard makes every T longer.
+// unit, such as tokens, has one more log. A guard of J makes every T longer by J.
 //
 // # What Redis holds
 //
@@ -25,19 +25,19 @@
 //
 // The head has nine words, times in microseconds:
 //
-//	1767225600000000 0 0 0 1767225603000000 1050000 1767225609450000 10 calls
-//	id               void   last            span    tail             total units
-//	                   from
-//	                     offset
+//	1767225600000000  id      when the queue began, or was requeued last: turns carry it
+//	0                 void    turns of an older id with a slot after it are void; 0: none is
+//	0                 from    the clock stood still there last: it never shows less
+//	0                 offset  the queue's clock shows the server's time less this
+//	1767225600200000  last    the server's time at the last write
+//	1050000           span    no permit counts for longer
+//	1767225601050000  tail    the newest slot
+//	4                 total   the permits granted
+//	calls             units   the logs
 //
-// The queue began at id. Turns of an older id with a slot after void are void; 0
-// says that none are. Its clock shows the server's time less the offset, and shows
-// nothing before from. It was written at last. No permit counts for longer than
-// span. The newest slot is tail, and total is how many permits were granted.
-//
-// A cell of a log is a slot, and as its score the total of permits granted up to
-// it. The oldest cell is the base: what is up to it counts no more. So this log
-// has three permits in one turn, and one in the next:
+// A cell of a log is a member, which is a slot, and its score, which is the total of
+// permits granted up to that slot. The oldest cell is the base: what is up to it
+// counts no more. So this log has three permits at one slot, and one at the next:
 //
 //	> ZRANGE fairlimit:{tax-office}:calls 0 -1 WITHSCORES
 //	1) "0"                 2) "0"

@@ -22,7 +22,7 @@ type State struct {
 	Voided bool          // it was requeued or reset: turns of before that come after Void are void
 	Void   time.Time     // up to when turns of before the requeue stand
 	Paused time.Duration // how much longer it is paused
-	Tail   time.Time     // when the newest slot comes
+	Tail   time.Time     // when the newest slot comes, zero if no turn counts
 	TTL    time.Duration // for how long the queue lives
 	Units  []UnitLog     // calls first, whose name is "", then further units by name
 	Flows  []Flow        // the active flows
@@ -32,7 +32,7 @@ type State struct {
 // UnitLog is what was granted of a unit, as far as it may still count.
 type UnitLog struct {
 	Name    string
-	Total   int64  // granted since the queue began
+	Total   int64  // the score of the newest cell
 	Missing bool   // the key of calls is missing: what was granted counts at the newest slot
 	Cells   []Cell // the oldest first
 }
@@ -113,10 +113,14 @@ func inspectHead(ctx context.Context, rdb redis.UniversalClient, key string) (h 
 	}
 	h.offset -= max(0, h.last-micro) // the server's clock was set back
 	h.last = micro
-	return h, &State{
+	state := &State{
 		Now: time.UnixMicro(micro), Begun: time.UnixMicro(h.id), Voided: h.void > 0, Void: h.comes(h.void),
-		Paused: max(0, micros(h.from+h.offset-micro)), Tail: h.comes(h.tail), TTL: ttl.Val(), Stored: stored.Val(),
-	}, nil
+		Paused: max(0, micros(h.from+h.offset-micro)), TTL: ttl.Val(), Stored: stored.Val(),
+	}
+	if h.tail > 0 {
+		state.Tail = h.comes(h.tail)
+	}
+	return h, state, nil
 }
 
 // comes is when a slot comes. Those that came before a pause that still lasts have

@@ -19,9 +19,8 @@
 // counts from the Date of the response, and from its arrival if there is none.
 // If a 429 says nothing that can be read, OnError of the Transport is told.
 //
-// If the limiter is a flow of [fairlimit.Queue.Flow], such as that of a tenant
-// with a token of its own, only that flow is paused: the others go on. Give each
-// flow a Transport of its own.
+// If the limiter is a flow of [fairlimit.Queue.Flow], the whole queue is paused. A
+// tenant with a token of its own has a limiter of its own.
 //
 // # Costs that only the answer tells
 //

@@ -9,25 +9,32 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Several limiters, with pauses, requeues, callers that leave, and losses that heal
-// at once: strict, in order, and everybody goes.
+// Several limiters, with pauses, callers that leave, and either requeues or losses
+// that heal at once: strict, in order, and everybody goes. After a loss a requeue may
+// be undone.
 func TestStorm(t *testing.T) {
 	s := newServer(t)
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, s)
 		actions := w.actions()
-		actions["lose, and heal"] = func(t *rapid.T) {
-			w.healed = true
-			w.mini.FlushAll()
-			for _, l := range w.limiters { // before anybody is granted a turn
-				news, err := l.queue.Pause(ctx, 0)
-				require.NoError(t, err)
-				l.hear(news)
-			}
+		if rapid.Bool().Draw(t, "losses") {
+			delete(actions, "requeue")
+			actions["lose, and heal"] = w.loseAndHeal
 		}
 		t.Repeat(actions)
 		w.end()
 	})
+}
+
+// loseAndHeal loses all, and lets all limiters ask before anybody is granted a turn.
+func (w *world) loseAndHeal(t *rapid.T) {
+	w.healed = true
+	w.mini.FlushAll()
+	for _, l := range w.limiters {
+		news, err := l.queue.Pause(ctx, 0)
+		require.NoError(t, err)
+		l.hear(news)
+	}
 }
 
 // The same with losses: at most one quota more for each.

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -30,8 +29,9 @@ func (l *Line) fail(asking []*caller, err error) {
 	if !away {
 		return
 	}
-	// Only its text: nothing was sent for these callers.
-	err = fmt.Errorf("%w, nothing was sent: another call failed: %v", engine.ErrUnreachable, err)
+	if !errors.Is(err, engine.ErrUnreachable) { // only its text: nothing was sent for these callers
+		err = fmt.Errorf("%w, nothing was sent: another call failed: %v", engine.ErrUnreachable, err)
+	}
 	for _, c := range l.waiting {
 		c.reply(nil, err)
 	}
@@ -42,17 +42,18 @@ func (l *Line) fail(asking []*caller, err error) {
 func (l *Line) retry(asking []*caller, err error) {
 	l.failure, l.pause = err, min(max(firstPause, 2*l.pause), lastPause)
 	again := time.Now().Add(l.pause - rand.N(l.pause/2))
-	asking = slices.DeleteFunc(asking, func(c *caller) bool {
+	var stay []*caller // the question keeps its callers: it may still be under way
+	for _, c := range asking {
 		if errors.Is(err, engine.ErrOutcomeUnknown) {
 			c.lost = err
 		}
-		c.after = again
-		if c.Now {
+		if c.after = again; c.Now {
 			c.reply(nil, err)
+		} else {
+			stay = append(stay, c)
 		}
-		return c.Now
-	})
-	l.waiting = append(asking, l.waiting...)
+	}
+	l.waiting = append(stay, l.waiting...)
 }
 
 // probes reports whether the state is read before anybody asks, which consumes

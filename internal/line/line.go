@@ -46,8 +46,9 @@ type Request struct {
 	Amounts engine.Amounts
 	Latest  time.Time // the last moment at which a turn is accepted; zero: any
 	Now     bool      // a turn now or none
-	First   bool      // it has asked before, and goes before those who have not
-	WasVoid bool      // it was requeued, likewise
+	First   bool      // it missed a turn, and goes before those who have not asked yet
+	WasVoid bool      // its turn was made void: it goes before them as well
+	Slot    int64     // of the turn that was made void: those line up in this order
 }
 
 // Reply is the answer to a request, and the news that came with it.
@@ -98,12 +99,16 @@ func (l *Line) leave(ctx context.Context, c *caller) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c.gone = true
+	err := ctxerr.Ended(ctx, "left in line")
 	select {
 	case r := <-c.done: // the answer came at this moment
 		l.abandon(r.reply)
+		if r.err != nil {
+			err = fmt.Errorf("%w: %w", err, r.err)
+		}
 	default:
+		l.start() // whoever stands behind may ask sooner
 	}
-	err := ctxerr.Ended(ctx, "left in line")
 	if l.failure != nil {
 		err = fmt.Errorf("%w: %w", err, l.failure)
 	}
@@ -113,10 +118,16 @@ func (l *Line) leave(ctx context.Context, c *caller) error {
 // putFirst, under mu, puts callers first in line, behind others that asked before.
 func (l *Line) putFirst(callers ...*caller) {
 	at := 0
-	for at < len(l.waiting) && (l.waiting[at].First || l.waiting[at].WasVoid) {
+	for at < len(l.waiting) && len(callers) > 0 && l.waiting[at].staysBefore(callers[0]) {
 		at++
 	}
 	l.waiting = slices.Insert(l.waiting, at, callers...)
+}
+
+// staysBefore reports whether c, who stands in line, stays before one that lines up
+// again.
+func (c *caller) staysBefore(other *caller) bool {
+	return c.First || c.WasVoid && (!other.WasVoid || c.Slot <= other.Slot)
 }
 
 // start, under mu, lets serve run.
@@ -153,6 +164,9 @@ func (l *Line) end(q *question, answers []engine.Answer, news *engine.News, err 
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	overdue := l.asking != q
+	if !overdue {
+		l.asking = nil
+	}
 	switch {
 	case overdue:
 		for _, a := range answers {
@@ -194,7 +208,7 @@ func (l *Line) next() *question {
 		l.waiting = l.waiting[n:]
 		return l.asking
 	}
-	l.serving, l.asking = false, nil
+	l.serving = false
 	if len(l.waiting) > 0 {
 		l.wait(l.waiting[0].after)
 	}

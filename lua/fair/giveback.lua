@@ -18,8 +18,8 @@ local function place_of(cells, slot)
   end
 end
 
--- The total never sinks: the scores of older cells rise instead. Returns the
--- newest slot that still has permits, 0 if none has.
+-- The total stays: the scores of older cells rise instead. Returns the newest slot
+-- that still has permits, 0 if none has.
 local function give_back(log, slots, less)
   write_log(log)
   if log.is_new then return 0 end

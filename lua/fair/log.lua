@@ -10,8 +10,8 @@
 -- Leaves     logs: one for each unit; log_of, slot_of, write_log, book; windows: at
 --            which argument those of each log begin, see windows.lua
 
--- A log in which so many permits were granted. Without a total, nothing counts of
--- what the key may hold.
+-- A log in which so many permits were granted. Without a total it is new: what its
+-- key may hold is deleted at the first write.
 local function log_of(key, total) return { key = key, total = total or 0, is_new = not total } end
 
 local windows = {}
@@ -21,8 +21,8 @@ for u = 2, units do
   logs[u] = log_of(KEYS[u + 1], newest[2] and newest[2] + 0)
 end
 
--- The slot at which a permit counts, and the last permit that counts there as well.
--- If the cells that would tell are missing, that is the tail.
+-- The slot at which a permit counts, and the last permit that counts there. If the
+-- cells that would tell are missing, that slot is the tail.
 local function slot_of(log, permit)
   if log.unwritten and permit > log.written then return log.unwritten, log.total end
   if not log.cached_to or permit > log.cached_to or permit < log.cached_from then

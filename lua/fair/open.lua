@@ -46,7 +46,7 @@ end
 local queue
 if head then
   queue = parse(head)
-  if not queue then return redis.error_reply('STATE ' .. KEYS[1] .. ' is not the head of a queue') end
+  if not queue then return redis.error_reply('STATE not the head of a queue') end
   if queue.units ~= ARGV[3] and queue.units ~= '?' then return redis.error_reply('UNITS ' .. queue.units) end
   if now < queue.last then queue.offset = queue.offset - (queue.last - now) end -- the server's clock was set back
 else

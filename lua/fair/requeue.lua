@@ -7,9 +7,9 @@
 
 local HOUR = 3600000 -- in milliseconds: so long at least whoever sleeps can hear of it
 
--- Drops the cells after a label. The first of them may stand for earlier turns as
--- well, but for one of its permits: these count at the label. Returns the newest
--- slot that is left.
+-- Drops the cells after a label. Thinning may have joined earlier turns to the first
+-- of them. So all its permits but the last count at the label. Returns the newest slot
+-- that is left.
 local function cut(log, label)
   write_log(log)
   local cells, kept = call('ZRANGE', log.key, 0, -1, 'WITHSCORES'), 0
@@ -26,7 +26,7 @@ local forgets = ARGV[REST + 1] == '1'
 if forgets then queue.offset = math.min(queue.offset, now - queue.from) end
 -- If nobody waits, nobody has to hear of it, and void is the label of now.
 local stands_until = clock() + (queue.tail > clock() and ARGV[REST] or 0)
--- If a requeue was a moment ago, what was void then stays void.
+-- A requeue of a moment ago keeps its void.
 if queue.void <= clock() then queue.void = stands_until end
 queue.id = max(now, queue.id + 1)
 queue.tail = 0

@@ -3,8 +3,6 @@
 -- Returns    answer
 
 local paused = queue.from + queue.offset > now
-if paused then
-  queue.offset = now - queue.from
-  write()
-end
-return answer(paused)
+if paused then queue.offset = now - queue.from end
+if paused or restored then write() end
+return answer(paused or restored)

@@ -1,9 +1,12 @@
--- Stores quotas, or forgets them. If they are stored already, nothing is done.
+-- Stores quotas, or forgets them. If that changes nothing, nobody is requeued.
 --
 -- ARGV[REST + 2]  the quotas as text, '' to forget them
--- Returns    answer, if nothing is done
+-- Returns    answer, if nothing changes
 
-if (call('GET', QUOTAS) or '') == ARGV[REST + 2] then return answer(false) end
+if (call('GET', QUOTAS) or '') == ARGV[REST + 2] then
+  if restored then write() end
+  return answer(restored)
+end
 if ARGV[REST + 2] == '' then
   call('DEL', QUOTAS)
 else

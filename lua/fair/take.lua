@@ -10,11 +10,11 @@
 local GRACE = 500000 -- for so long after its newest slot a flow counts as active
 local WITHIN = 1000000 -- for so long after a requeue whoever waited asks before others
 
-local answers, granted = answer(false), false
+local answers, granted, last_slot = answer(false), false, nil
 local somebody_waited = queue.void > queue.id - queue.offset
 local others_ask_at = somebody_waited and queue.id + WITHIN or 0
 
--- Grants what stands in the arguments from ARGV[at] on, so many times.
+-- Grants a request so many times. Its amounts begin at ARGV[at].
 local function grant(slot, at, cost, times)
   for u = 1, units do
     if ARGV[at + u - 1] ~= '0' then book(logs[u], slot, times * ARGV[at + u - 1]) end
@@ -39,16 +39,20 @@ for at = AFTER + 4, #ARGV, 4 + units do
     else
       slot, more = earliest(ARGV, at + 4)
       if spacing > 0 then slot = max(slot, queue.tail + spacing * ARGV[at + 4]) end
-      verdict = slot > latest and -left or flow and 1 or math.min(left, more + 1)
+      if slot > latest then
+        verdict = -left
+      else
+        verdict = flow and 1 or math.min(left, more + 1) -- a flow's room changes with each grant
+      end
     end
     if verdict > 0 then grant(slot, at + 4, cost, verdict) end
-    local newest = #answers
-    if verdict > 0 and answers[newest] > 0 and answers[newest - 1] == slot then
-      answers[newest] = answers[newest] + verdict
+    if verdict > 0 and slot == last_slot then
+      answers[#answers] = answers[#answers] + verdict
     else
-      answers[newest + 1] = slot
-      answers[newest + 2] = verdict
+      answers[#answers + 1] = slot
+      answers[#answers + 1] = verdict
     end
+    last_slot = verdict > 0 and slot or nil
     left = verdict > 0 and left - verdict or 0
   end
 end

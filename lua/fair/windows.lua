@@ -13,7 +13,7 @@ end
 
 -- The earliest slot for amounts[at] calls and what follows of each further unit. A
 -- window of N permits holds them once the permit N before the last of them leaves.
--- Returns as well how many more times as much has room at this slot, at least.
+-- Returns as well how many further equal requests surely fit at this slot.
 local function earliest(amounts, at)
   local slot, more = max(queue.tail, clock()), math.huge
   for u, log in ipairs(logs) do

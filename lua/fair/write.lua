@@ -3,9 +3,8 @@
 -- Reads      now, the queue, the logs and their functions
 -- Leaves     write; answer: what every script returns first
 
--- The queue lives as long as anything counts, for at least so many milliseconds, and
--- no shorter than it was going to: whoever finds no head takes the queue for lost.
--- Returns its lifetime.
+-- Returns for how long the queue lives: until nothing counts, for least milliseconds,
+-- and for as long as it was going to. Whoever finds no head takes the queue for lost.
 local function write(least)
   local counts_until = max(queue.tail + queue.span, queue.from) + queue.offset
   local ttl = format('%d', max((counts_until - now) / 1000 + 1, call('PTTL', KEYS[1]), least or 1))
