@@ -115,7 +115,7 @@ type limiter struct {
 	maxWait  time.Duration // 0: any
 	patience time.Duration // for an answer
 	trace    *Trace        // never nil
-	own      []Quota       // that hold whatever is stored, nil if the engine has to say
+	own      []Quota       // its quotas, nil if stored ones may take their place
 	answered atomic.Bool   // Redis has answered before
 }
 
@@ -295,7 +295,7 @@ func call[T any](
 	return answer, l.named(err)
 }
 
-// steer is call for what everybody who sleeps has to hear of.
+// steer is call for a question that changes turns: whoever sleeps hears of it at once.
 func (l *limiter) steer(
 	ctx context.Context, means, op string, ask func(context.Context) (engine.News, error),
 ) error {

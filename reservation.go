@@ -95,7 +95,8 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	return t.waits(r.request.N, func() error { return r.waitOut(ctx) })
 }
 
-// begins makes the reservation over, unless it was before, or may not be.
+// begins makes the reservation over. It returns false if the reservation was over
+// before, or if may says no.
 func (r *Reservation) begins(may func() bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -121,9 +122,9 @@ func (r *Reservation) waitOut(ctx context.Context) error {
 }
 
 // Cancel gives the permits back while the slot lies ahead. Everybody else keeps
-// their turns. After the slot, and the second time, Cancel does nothing and
-// returns nil. It ends a Wait that is under way, which gives them back as every
-// caller does that leaves.
+// their turns. If a Wait is under way, Cancel ends it, and Wait gives them back as
+// every caller does that leaves. Otherwise, after the slot and the second time, Cancel
+// does nothing and returns nil.
 //
 // A reservation that was due at once, with Delay 0, can be given back within
 // 250 ms. So a caller can take permits of several limiters, all or none. Cancel

@@ -152,7 +152,7 @@ type Queue interface {
 	Pause(ctx context.Context, d time.Duration) (News, error)
 	Resume(ctx context.Context) (News, error)
 
-	// Requeue makes void all turns but those that are due [Within] now. What has
+	// Requeue makes all turns void except those that are due [Within] now. What has
 	// gone stays counted.
 	Requeue(ctx context.Context) (News, error)
 
@@ -177,9 +177,9 @@ type News struct {
 	Sent, Arrived time.Time // when the question went, and when the answer came
 
 	Queue    int64         // its id, 0 if there is none: turns come as they were told
-	Void     int64         // turns of older ids with a slot after it are void; 0: none is
-	Offset   int64         // of the queue's clock, in microseconds
-	Now      int64         // the server's time at the answer, likewise
+	Void     int64         // turns of an older Queue with a Slot after Void are void; 0: none are
+	Offset   int64         // the server's time less the queue's clock, in microseconds
+	Now      int64         // the server's time at the answer, in microseconds
 	Paused   time.Duration // how much longer the clock stands still
 	Guard    time.Duration // by how much the windows of this limiter are longer than its quotas
 	Restored bool          // what the server had lost counts again

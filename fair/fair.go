@@ -12,6 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/lua"
 )
 
 const defaultPrefix = "fairlimit:"
@@ -213,16 +214,15 @@ func (q *queue) Reset(ctx context.Context) (engine.News, error) {
 	const forget = 1
 	news, err := q.steer(ctx, requeueScript, engine.Within.Microseconds(), forget)
 	var other *unitsError
+	names := q.rules.Load().names
 	switch {
 	case errors.As(err, &other):
-		err = q.client.Del(ctx, append(logKeys(q.key, other.names), q.key)...).Err()
-	case errors.Is(err, engine.ErrState):
-		err = q.client.Del(ctx, append(logKeys(q.key, q.rules.Load().names), q.key, q.key+":flows")...).Err()
-	default:
+		names = other.names
+	case !errors.Is(err, engine.ErrState):
 		return news, err
 	}
-	if err != nil {
-		return engine.News{}, err
+	if err := q.client.Del(ctx, append(logKeys(q.key, names), q.key)...).Err(); err != nil {
+		return engine.News{}, lua.Explain(ctx, err)
 	}
 	return q.steer(ctx, requeueScript, engine.Within.Microseconds(), forget)
 }

@@ -60,14 +60,13 @@ func newRules(quotas []engine.Quota, units []engine.Unit, guard *time.Duration) 
 	if guard != nil {
 		r.guard = *guard
 	}
-	if len(quotas) > 0 {
-		r.names = calls
+	if len(quotas)+len(units) > 0 {
+		r.names = strings.Join(append([]string{calls}, unitNames(units)...), ",")
 	}
 	if err := r.add("", quotas); err != nil {
 		return nil, err
 	}
 	for _, u := range units {
-		r.names = calls + strings.TrimPrefix(strings.TrimPrefix(r.names, calls), unknown) + "," + u.Name
 		if err := r.add(u.Name, u.Quotas); err != nil {
 			return nil, err
 		}

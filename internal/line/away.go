@@ -9,10 +9,10 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// While Redis is away it is asked again after a pause that doubles between these.
+// While Redis is away it is asked again after a backoff that doubles between these.
 const (
-	firstPause = 50 * time.Millisecond
-	lastPause  = time.Second
+	firstBackoff = 50 * time.Millisecond
+	lastBackoff  = time.Second
 )
 
 // fail, under mu, hands out the error of a question. If Redis is away, nobody else
@@ -40,8 +40,8 @@ func (l *Line) fail(asking []*caller, err error) {
 
 // retry, under mu, lets callers stand in line again. Those who want a turn now fail.
 func (l *Line) retry(asking []*caller, err error) {
-	l.failure, l.pause = err, min(max(firstPause, 2*l.pause), lastPause)
-	again := time.Now().Add(l.pause - rand.N(l.pause/2))
+	l.failure, l.backoff = err, min(max(firstBackoff, 2*l.backoff), lastBackoff)
+	again := time.Now().Add(l.backoff - rand.N(l.backoff/2))
 	var stay []*caller // the question keeps its callers: it may still be under way
 	for _, c := range asking {
 		if errors.Is(err, engine.ErrOutcomeUnknown) {
@@ -56,16 +56,16 @@ func (l *Line) retry(asking []*caller, err error) {
 	l.waiting = append(stay, l.waiting...)
 }
 
-// probes reports whether the state is read before anybody asks, which consumes
-// nothing: Redis was away.
+// probes reports whether the last question failed. Then the status is read before
+// anybody asks: that consumes nothing.
 func (l *Line) probes() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.failure != nil
 }
 
-// withLoss is an error, which matches [engine.ErrOutcomeUnknown] if an answer was
-// lost before: others say that nothing was consumed.
+// withLoss adds [engine.ErrOutcomeUnknown] to an error if an answer was lost before:
+// else the error would say that nothing was consumed.
 func withLoss(err, lost error) error {
 	if err == nil || lost == nil || errors.Is(err, engine.ErrOutcomeUnknown) {
 		return err

@@ -35,8 +35,8 @@ type Line struct {
 	serving bool
 	asking  *question     // that is under way
 	timer   *time.Timer   // starts serve when the first in line may ask
-	failure error         // of the last question, if Redis is away and is asked again
-	pause   time.Duration // before that
+	failure error         // of the last question, nil once Redis answers: see away.go
+	backoff time.Duration // before Redis is asked again
 	returns returns       // has a mu of its own
 }
 
@@ -175,7 +175,7 @@ func (l *Line) end(q *question, answers []engine.Answer, news *engine.News, err 
 	case err != nil:
 		l.fail(q.callers, err)
 	default:
-		l.failure, l.pause = nil, 0
+		l.failure, l.backoff = nil, 0
 		l.answer(q.callers, answers, news)
 	}
 	return !overdue
@@ -209,8 +209,11 @@ func (l *Line) next() *question {
 		return l.asking
 	}
 	l.serving = false
-	if len(l.waiting) > 0 {
-		l.wait(l.waiting[0].after)
+	switch {
+	case len(l.waiting) > 0:
+		l.standUntil(l.waiting[0].after)
+	case l.timer != nil:
+		l.timer.Stop()
 	}
 	return nil
 }
@@ -228,9 +231,9 @@ func (l *Line) expires(c *caller, now time.Time) bool {
 	return true
 }
 
-// wait, under mu, lets the line stand until a moment. Nobody in it goes before
+// standUntil, under mu, lets the line stand until a moment. Nobody in it goes before
 // that, so whoever does not accept that is refused.
-func (l *Line) wait(until time.Time) {
+func (l *Line) standUntil(until time.Time) {
 	arrived := time.Now()
 	l.waiting = slices.DeleteFunc(l.waiting, func(c *caller) bool {
 		if l.failure != nil && !c.Now || c.accepts(until) {
@@ -272,7 +275,7 @@ func (l *Line) ask(q *question) ([]engine.Answer, engine.News, error) {
 	return answers, news, inTime(err)
 }
 
-// inTime is an error. The deadline is the line's own, and no caller's.
+// inTime replaces the line's own deadline in an error: no caller's has passed.
 func inTime(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return timeout.ErrOverdue
@@ -280,7 +283,7 @@ func inTime(err error) error {
 	return err
 }
 
-// requestsOf works out how long each caller waits from now on.
+// requestsOf works out how long each caller accepts to wait from now on.
 func requestsOf(asking []*caller) []engine.Request {
 	now := time.Now()
 	requests := make([]engine.Request, len(asking))

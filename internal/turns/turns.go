@@ -44,9 +44,9 @@ type Sleepers struct {
 
 // Hear takes in the news of an answer.
 //
-// Each answer tells when label 0 came, late by its way back. So the earliest holds,
-// but may rise a little with time, since clocks drift, and is not earlier than the
-// way back can explain: the server's clock may have been set back.
+// Each answer gives an upper bound of the moment at which label 0 came: it is late by
+// its way back. The lowest bound holds. It may rise by drift, and rises if an answer
+// proves it too low, as after the server's clock was set back.
 func (s *Sleepers) Hear(n *engine.News) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -35,13 +35,14 @@ if flow and not flow.is_new then
 end
 
 if flow then
-  local own, others = match(member, '^%d+') + 0, 0 -- weights
+  local weight, other_weights = match(member, '^%d+') + 0, 0
   for _, other in ipairs(call('ZRANGE', FLOWS, 0, MOST - 1)) do
-    if other ~= member then others = others + match(other, '^%d+') end
+    if other ~= member then other_weights = other_weights + match(other, '^%d+') end
   end
-  if others == 0 then
+  if other_weights == 0 then
     flow.share = ARGV[AFTER + 1] + 0
   else
-    flow.share, spacing = max(own, math.floor(ARGV[AFTER + 2] * own / (own + others))), ARGV[AFTER + 3] + 0
+    local part = weight / (weight + other_weights)
+    flow.share, spacing = max(weight, math.floor(ARGV[AFTER + 2] * part)), ARGV[AFTER + 3] + 0
   end
 end
