@@ -19,10 +19,11 @@ local function earliest(amounts, at)
   for u, log in ipairs(logs) do
     local permits, first = amounts[at + u - 1] + 0, windows[u]
     for w = first + 1, permits > 0 and first + ARGV[first] or 0, 2 do
-      local leaves, leaves_slot, last = log.total + permits - ARGV[w], nil, 0
+      local leaves, last = log.total + permits - ARGV[w], 0
       if leaves > 0 then
-        leaves_slot, last = slot_of(log, leaves)
-        slot = max(slot, leaves_slot + ARGV[w + 1])
+        local left_at
+        left_at, last = slot_of(log, leaves)
+        slot = max(slot, left_at + ARGV[w + 1])
       end
       more = math.min(more, math.floor((last - leaves) / permits))
     end
