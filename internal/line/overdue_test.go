@@ -2,12 +2,13 @@ package line_test
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/line"
@@ -27,16 +28,18 @@ func (dutiful) Take(ctx context.Context, _ []engine.Request) ([]engine.Answer, e
 func TestAQuestionThatEndsAsItIsOverdueEndsOnce(t *testing.T) {
 	for range 300 {
 		l := &line.Line{Engine: dutiful{}, Patience: 200 * time.Microsecond, Away: func(error) bool { return true }}
-		var callers sync.WaitGroup
+		var callers errgroup.Group
 		for i := range 40 {
-			callers.Go(func() {
+			callers.Go(func() error {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%2*10000+100)*time.Microsecond)
 				defer cancel()
-				_, err := l.Ask(ctx, line.Request{N: 1})
-				require.Error(t, err)
+				if _, err := l.Ask(ctx, line.Request{N: 1}); err == nil {
+					return errors.New("granted by nobody")
+				}
+				return nil
 			})
 		}
-		callers.Wait()
+		require.NoError(t, callers.Wait())
 	}
 }
 
