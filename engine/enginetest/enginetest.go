@@ -27,7 +27,11 @@ type Server = func(t *testing.T, f func(t *testing.T, rdb redis.UniversalClient)
 // it is about. Cases for an [engine.Queue] are skipped if the engine is none.
 func Run(t *testing.T, build engine.Builder, server Server) {
 	t.Helper()
-	for _, c := range slices.Concat(limiterCases, queueCases) {
+	cases := limiterCases
+	if keepsQueue(build) {
+		cases = slices.Concat(limiterCases, queueCases)
+	}
+	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			server(t, func(t *testing.T, rdb redis.UniversalClient) {
@@ -40,6 +44,16 @@ func Run(t *testing.T, build engine.Builder, server Server) {
 			})
 		})
 	}
+}
+
+// keepsQueue reports whether the engine is an [engine.Queue]. To build one asks
+// nothing.
+func keepsQueue(build engine.Builder) bool {
+	client := redis.NewClient(&redis.Options{})
+	defer func() { _ = client.Close() }()
+	e, err := build(engine.Config{Client: client, Name: "any", Quota: engine.Quota{Permits: 1, Per: time.Second}})
+	_, is := e.(engine.Queue)
+	return is && err == nil
 }
 
 // testCase is one thing that an engine must do.
@@ -68,11 +82,7 @@ func (s *subject) engine(permits int, per time.Duration) engine.Engine {
 }
 
 func (s *subject) queue(permits int, per time.Duration) engine.Queue {
-	q, is := s.engine(permits, per).(engine.Queue)
-	if !is {
-		s.Skip("this engine keeps no queue")
-	}
-	return q
+	return s.engine(permits, per).(engine.Queue)
 }
 
 func (s *subject) take(e engine.Engine, requests ...engine.Request) []engine.Answer {
