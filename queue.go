@@ -148,7 +148,9 @@ func (q *Queue) Pause(ctx context.Context, d time.Duration) error {
 
 // Resume ends a pause: the queue's clock goes on, and all slots come sooner. If
 // the queue is not paused, nothing happens. Whoever sleeps hears of it within a
-// second. Callers whose turns come before they hear of it miss them and ask again.
+// second. Callers whose turns come before they hear of it miss them and ask again. Do
+// not resume within 2 s of the Pause: callers that have not heard of either could
+// exceed the quota together with those that have.
 func (q *Queue) Resume(ctx context.Context) error {
 	return q.steer(ctx, "nothing was resumed", "resume", q.queue.Resume)
 }

@@ -140,6 +140,7 @@ func (w *world) actions() map[string]func(*rapid.T) {
 			w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Pause(ctx, micros(2*within+d)) })
 		},
 		"resume": func(t *rapid.T) {
+			w.let(2 * within) // until all have heard of the pause
 			w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Resume(ctx) })
 		},
 		"requeue": func(t *rapid.T) {
