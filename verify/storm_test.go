@@ -10,8 +10,7 @@ import (
 )
 
 // Several limiters, with pauses, callers that leave, and either requeues or losses
-// that heal at once: strict, in order, and everybody goes. A loss can undo a requeue,
-// and a resume of which not all have heard.
+// that heal at once: strict, in order, and everybody goes. A loss can undo a requeue.
 func TestStorm(t *testing.T) {
 	s := newServer(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -19,7 +18,6 @@ func TestStorm(t *testing.T) {
 		actions := w.actions()
 		if rapid.Bool().Draw(t, "losses") {
 			delete(actions, "requeue")
-			delete(actions, "resume")
 			actions["lose, and heal"] = w.loseAndHeal
 		}
 		t.Repeat(actions)

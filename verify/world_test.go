@@ -127,7 +127,8 @@ func (w *world) checkWindows() {
 	}
 }
 
-// actions are those without a loss.
+// actions are those without a loss. A Resume is not one: callers that have not heard of
+// it go later than others, and without a guard that is not strict (LIMITS).
 func (w *world) actions() map[string]func(*rapid.T) {
 	return map[string]func(*rapid.T){
 		"call": w.call, "call more": w.call, "call again": w.call, "leave": func(t *rapid.T) { w.by(t).leave(t) },
@@ -138,10 +139,6 @@ func (w *world) actions() map[string]func(*rapid.T) {
 		"pause": func(t *rapid.T) {
 			d := rapid.Int64Range(0, 5*second).Draw(t, "µs")
 			w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Pause(ctx, micros(2*within+d)) })
-		},
-		"resume": func(t *rapid.T) {
-			w.let(2 * within) // until all have heard of the pause
-			w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Resume(ctx) })
 		},
 		"requeue": func(t *rapid.T) {
 			w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Requeue(ctx) })
