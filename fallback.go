@@ -4,10 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
 )
 
 // Waiter decides in place of a limiter: see [Fallback]. A *rate.Limiter of
@@ -61,7 +62,7 @@ const askAgain = time.Second
 // [ErrInvalidOption].
 func Fallback(l Limiter, second Waiter) Limiter {
 	f := &fallback{Limiter: l, second: second}
-	if isNil(l) || isNil(second) {
+	if engine.IsNil(l) || engine.IsNil(second) {
 		f.invalid = fmt.Errorf("%w: Fallback: a limiter is nil", ErrInvalidOption)
 	}
 	if traced, ok := l.(interface{ tracer() *Trace }); ok {
@@ -189,11 +190,6 @@ func failed(err error) bool {
 	}
 	is := func(own error) bool { return errors.Is(err, own) }
 	return err != nil && !errors.As(err, new(*RefusedError)) && !slices.ContainsFunc(own, is)
-}
-
-func isNil(x any) bool {
-	v := reflect.ValueOf(x)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }
 
 func (f *fallback) Status(ctx context.Context) (Status, error) {

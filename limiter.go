@@ -84,7 +84,7 @@ func New(rdb redis.UniversalClient, name string, quota Quota, opts ...Option) (L
 
 // build makes a limiter of a quota that was checked.
 func build(rdb redis.UniversalClient, name string, quota Quota, opts []Option) (Limiter, error) {
-	if engine.NoClient(rdb) {
+	if engine.IsNil(rdb) {
 		return nil, ErrNilClient
 	}
 	if name == "" {

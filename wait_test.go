@@ -139,7 +139,8 @@ func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		rdb, w := wayTo(t, server)
 		guard := fairlimit.WithGuard(100 * time.Millisecond)
-		q, other := queueOf(t, rdb, "q", fairlimit.PerHour(2), guard), queueOf(t, server.Client, "q", fairlimit.PerHour(2), guard)
+		q := queueOf(t, rdb, "q", fairlimit.PerHour(2), guard)
+		other := queueOf(t, server.Client, "q", fairlimit.PerHour(2), guard)
 		require.NoError(t, q.Wait(t.Context()))
 		w.is(traffic{back: 300 * time.Millisecond})
 		refused := waits(within(t, time.Minute), q)

@@ -194,9 +194,9 @@ func (n *News) Comes(slot int64) time.Time {
 // Stands reports whether a turn was not made void.
 func (n *News) Stands(t Turn) bool { return n.Void == 0 || t.Queue >= n.Queue || t.Slot <= n.Void }
 
-// NoClient reports whether rdb is nil, or holds a nil pointer, which would
-// panic at its first use.
-func NoClient(rdb redis.UniversalClient) bool {
-	v := reflect.ValueOf(rdb)
+// IsNil reports whether x is nil, or holds a nil pointer, which would panic at its
+// first use.
+func IsNil(x any) bool {
+	v := reflect.ValueOf(x)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
 }

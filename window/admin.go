@@ -50,7 +50,7 @@ func Open(rdb redis.UniversalClient, name string, opts ...Option) (*Admin, error
 
 func open(rdb redis.UniversalClient, name string, o options) (*Admin, error) {
 	switch {
-	case engine.NoClient(rdb):
+	case engine.IsNil(rdb):
 		return nil, fmt.Errorf("%w: no client", ErrInvalidArgument)
 	case o.keepAlive != 0 || o.retryTick != 0:
 		return nil, fmt.Errorf("%w: KeepAlive and RetryTick are not for Open", ErrInvalidArgument)
