@@ -123,7 +123,8 @@ func (h *history) take(t *rapid.T) {
 		require.NoError(t, answer.Err)
 		longest := min(requests[i].MaxWait, 100*365*24*time.Hour).Microseconds()
 		slot, granted := h.model.Take(news.Now, longest, amounts[i]...)
-		require.Equal(t, granted, answer.Verdict == engine.Granted, "request %d of %v: slot in %d µs, %v", i, requests, h.model.Comes(slot)-news.Now, answer)
+		require.Equal(t, granted, answer.Verdict == engine.Granted,
+			"request %d of %v: slot in %d µs, %v", i, requests, h.model.Comes(slot)-news.Now, answer)
 		require.Equal(t, micros(h.model.Comes(slot)-news.Now), answer.Wait, "request %d of %v", i, requests)
 		if granted {
 			h.turns = append(h.turns, turn{answer.Turn, slot, slices.Clone(amounts[i])})
