@@ -3,7 +3,7 @@ module github.com/fairlimit/fairlimit/bench
 go 1.25.0
 
 require (
-	github.com/fairlimit/fairlimit v0.0.0-00010101000000-000000000000
+	github.com/fairlimit/fairlimit v0.1.0
 	github.com/go-redis/redis_rate/v10 v10.0.1
 	github.com/redis/go-redis/v9 v9.19.0
 	github.com/stretchr/testify v1.10.0
@@ -28,5 +28,3 @@ require (
 	golang.org/x/text v0.28.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
-
-replace github.com/fairlimit/fairlimit => ../

@@ -2,12 +2,10 @@ module github.com/fairlimit/fairlimit/examples
 
 go 1.25.0
 
-replace github.com/fairlimit/fairlimit => ../
-
 require (
 	github.com/aws/aws-sdk-go-v2 v1.38.0
 	github.com/cenkalti/backoff/v5 v5.0.3
-	github.com/fairlimit/fairlimit v0.0.0-00010101000000-000000000000
+	github.com/fairlimit/fairlimit v0.1.0
 	github.com/gocolly/colly/v2 v2.3.0
 	github.com/google/go-github/v74 v74.0.0
 	github.com/hibiken/asynq v0.26.0

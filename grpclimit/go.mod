@@ -3,7 +3,7 @@ module github.com/fairlimit/fairlimit/grpclimit
 go 1.25.0
 
 require (
-	github.com/fairlimit/fairlimit v0.0.0-00010101000000-000000000000
+	github.com/fairlimit/fairlimit v0.1.0
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.0
 	github.com/stretchr/testify v1.10.0
 	google.golang.org/genproto/googleapis/rpc v0.0.0-20240826202546-f6391c0de4c7
@@ -24,5 +24,3 @@ require (
 	golang.org/x/text v0.22.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
-
-replace github.com/fairlimit/fairlimit => ../

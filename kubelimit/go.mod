@@ -3,7 +3,7 @@ module github.com/fairlimit/fairlimit/kubelimit
 go 1.25.0
 
 require (
-	github.com/fairlimit/fairlimit v0.0.0-00010101000000-000000000000
+	github.com/fairlimit/fairlimit v0.1.0
 	github.com/stretchr/testify v1.10.0
 	k8s.io/apimachinery v0.31.0
 	k8s.io/client-go v0.31.0
@@ -40,5 +40,3 @@ require (
 	sigs.k8s.io/structured-merge-diff/v4 v4.4.1 // indirect
 	sigs.k8s.io/yaml v1.4.0 // indirect
 )
-
-replace github.com/fairlimit/fairlimit => ../

@@ -3,7 +3,7 @@ module github.com/fairlimit/fairlimit/verify
 go 1.25.0
 
 require (
-	github.com/fairlimit/fairlimit v0.0.0-00010101000000-000000000000
+	github.com/fairlimit/fairlimit v0.1.0
 	github.com/redis/go-redis/v9 v9.19.0
 	github.com/stretchr/testify v1.10.0
 	pgregory.net/rapid v1.3.0
@@ -18,5 +18,3 @@ require (
 	go.uber.org/atomic v1.11.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
-
-replace github.com/fairlimit/fairlimit => ../

@@ -3,8 +3,8 @@ module github.com/fairlimit/fairlimit/cmd/fairlimit
 go 1.25.0
 
 require (
-	github.com/fairlimit/fairlimit v0.0.0-00010101000000-000000000000
-	github.com/fairlimit/fairlimit/promlimit v0.0.0-00010101000000-000000000000
+	github.com/fairlimit/fairlimit v0.1.0
+	github.com/fairlimit/fairlimit/promlimit v0.1.0
 	github.com/prometheus/client_golang v1.20.5
 	github.com/prometheus/client_model v0.6.1
 	github.com/redis/go-redis/v9 v9.19.0
@@ -30,7 +30,3 @@ require (
 	google.golang.org/protobuf v1.34.2 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
-
-replace github.com/fairlimit/fairlimit => ../../
-
-replace github.com/fairlimit/fairlimit/promlimit => ../../promlimit
