@@ -1,5 +1,6 @@
-// The programs that this project is checked with, pinned. The module is not part of the workspace, so that what they depend on has no say in
-// what the library is built with.
+// The programs that this project is checked with, pinned, and the one that makes
+// docs/index.html. The module is not part of the workspace: what these programs
+// require has no say in what the library is built with.
 module github.com/fairlimit/fairlimit/tools
 
 go 1.25.0
@@ -8,6 +9,8 @@ tool (
 	honnef.co/go/tools/cmd/staticcheck
 	mvdan.cc/gofumpt
 )
+
+require github.com/yuin/goldmark v1.8.7
 
 require (
 	github.com/BurntSushi/toml v1.4.1-0.20240526193622-a339e1f7089c // indirect
