@@ -204,17 +204,27 @@ func (q *Queue) Quotas(ctx context.Context) (quotas []Quota, stored bool, err er
 // If a quota is invalid or none is given, the error matches [ErrInvalidQuota], and
 // [ErrUnsupported] if the engine cannot hold it.
 func (q *Queue) SetQuotas(ctx context.Context, quotas ...Quota) error {
+	all, err := q.checked(quotas)
+	if err != nil {
+		return err
+	}
+	return q.setQuotas(ctx, all)
+}
+
+// checked returns quotas that can be stored.
+func (q *Queue) checked(quotas []Quota) ([]engine.Quota, error) {
 	if len(quotas) == 0 {
-		return q.named(fmt.Errorf("%w: there is none to store; ForgetQuotas forgets the stored ones", ErrInvalidQuota))
+		err := fmt.Errorf("%w: there is none to store; ForgetQuotas forgets the stored ones", ErrInvalidQuota)
+		return nil, q.named(err)
 	}
 	all := make([]engine.Quota, len(quotas))
 	for i, quota := range quotas {
 		if err := quota.check(); err != nil {
-			return q.named(err)
+			return nil, q.named(err)
 		}
 		all[i] = engine.Quota(quota)
 	}
-	return q.setQuotas(ctx, all)
+	return all, nil
 }
 
 // ForgetQuotas undoes [Queue.SetQuotas]: every limiter goes by the quotas that it

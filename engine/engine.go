@@ -163,6 +163,10 @@ type Queue interface {
 	// what is stored, it is a Requeue as well.
 	SetQuotas(ctx context.Context, quotas []Quota) (News, error)
 
+	// LearnQuotas is SetQuotas for one caller in each stretch of that length, over
+	// all limiters of the name. For others it is Look.
+	LearnQuotas(ctx context.Context, quotas []Quota, every time.Duration) (News, error)
+
 	// Flow is this engine for the callers of a flow: any text, and a weight of at
 	// least 1.
 	Flow(id string, weight int) Queue

@@ -22,6 +22,7 @@
 //	fairlimit:{tax-office}:flows   the active flows, a sorted set
 //	fairlimit:{tax-office}:flow:ID what one flow holds ahead, a log
 //	fairlimit:{tax-office}:quota   the stored quotas as text, without a TTL
+//	fairlimit:{tax-office}:quota:learned  what was learned in the last minute
 //
 // The head has nine words, times in microseconds:
 //

@@ -64,19 +64,46 @@ func (q *queue) readStored(ctx context.Context, r *rules) error {
 	return q.obey(text)
 }
 
-// SetQuotas stores the quotas of units as well: those that hold for a limiter that
-// goes by stored quotas, and else its own.
 func (q *queue) SetQuotas(ctx context.Context, quotas []engine.Quota) (engine.News, error) {
+	text, err := q.textOf(ctx, quotas)
+	if err != nil {
+		return engine.News{}, err
+	}
+	return q.store(ctx, text)
+}
+
+// LearnQuotas keeps the text under a second key for as long as others are ignored.
+func (q *queue) LearnQuotas(ctx context.Context, quotas []engine.Quota, every time.Duration) (engine.News, error) {
+	text, err := q.textOf(ctx, quotas)
+	if err != nil {
+		return engine.News{}, err
+	}
+	first, err := q.client.SetNX(ctx, q.quotaKey()+":learned", text, every).Result()
+	switch {
+	case err != nil:
+		return engine.News{}, lua.Explain(ctx, err)
+	case !first:
+		return q.Look(ctx)
+	}
+	return q.store(ctx, text)
+}
+
+// textOf is the text that stores quotas, "" for none. It has those of units as
+// well: those that hold for a limiter that goes by stored quotas, and else its own.
+func (q *queue) textOf(ctx context.Context, quotas []engine.Quota) (string, error) {
 	if q.stored || q.opened {
 		_ = q.readStored(ctx, q.rules.Load()) // what cannot be read is replaced
 	}
-	text := ""
-	if len(quotas) > 0 {
-		units := slices.DeleteFunc(slices.Clone(q.rules.Load().units), func(u engine.Unit) bool { return len(u.Quotas) == 0 })
-		if _, err := newRules(quotas, units, q.guard); err != nil {
-			return engine.News{}, err
-		}
-		text = quotatext.FormatUnits(quotas, units)
+	if len(quotas) == 0 {
+		return "", nil
 	}
+	units := slices.DeleteFunc(slices.Clone(q.rules.Load().units), func(u engine.Unit) bool { return len(u.Quotas) == 0 })
+	if _, err := newRules(quotas, units, q.guard); err != nil {
+		return "", err
+	}
+	return quotatext.FormatUnits(quotas, units), nil
+}
+
+func (q *queue) store(ctx context.Context, text string) (engine.News, error) {
 	return q.steer(ctx, storeScript, engine.Within.Microseconds(), 0, text)
 }

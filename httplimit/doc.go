@@ -28,6 +28,25 @@
 // request takes, and Used reads from the answer what it really used. Package
 // llmlimit does so for language models.
 //
+// # Quotas that the upstream announces
+//
+// With Learn, the header RateLimit-Policy of draft-ietf-httpapi-ratelimit-headers
+// sets the quotas of all processes, and a new one reaches callers that wait:
+//
+//	limiter, err := fairlimit.New(rdb, "tax-office", quota, fairlimit.WithStoredQuota())
+//	transport := &httplimit.Transport{Limiter: limiter, Learn: true}
+//
+// Both forms are read: "default";q=100;w=60, and the older 100;w=60. Policies
+// that count something else than requests, or have no window, are left out. The
+// rest hold together. A Transport compares them with the stored quotas once a
+// second, which costs one GET. [fairlimit.Queue.LearnQuotas] says when they are
+// stored. A change takes two seconds to reach everybody, and up to a minute more
+// if another one came shortly before it. Until then calls go by the old quota.
+//
+// An upstream that announces another policy for each path wants a limiter, and a
+// Transport, for each. A header that makes no sense is ignored as a whole, and
+// OnError hears of it: see [ErrBadPolicy].
+//
 // # What it does not do
 //
 // A [Transport] never retries: a 429 is returned as it is. Put the layer that

@@ -31,6 +31,7 @@ const DefaultMaxPause = gate.DefaultMaxPause
 //	WaitN(ctx context.Context, n int) error
 //	Take(ctx context.Context, a fairlimit.Amounts) (*fairlimit.Turn, error)
 //	Pause(ctx context.Context, d time.Duration) error // holds back everybody
+//	LearnQuotas(ctx context.Context, quotas ...fairlimit.Quota) error
 type Waiter interface {
 	Wait(ctx context.Context) error
 }
@@ -90,16 +91,23 @@ type Transport struct {
 	// less than a microsecond, the error matches [fairlimit.ErrInvalidOption].
 	MaxPause time.Duration
 
-	// OnError is called if the limiter could not pause, or a turn could not be
-	// settled. The response is returned as usual. Instead of a pause, this
-	// Transport holds back its own requests. OnError is also called with an error
-	// that matches [ErrNoDelay] if a 429 says nothing that [RetryAfter] can read;
-	// nobody is paused then. It may run after RoundTrip has returned, and several
-	// times at once. It may be nil.
+	// Learn stores the quotas that responses announce in RateLimit-Policy, for all
+	// limiters made [fairlimit.WithStoredQuota]. All processes together store once a
+	// minute at most, and no response waits for that. If the limiter goes by no
+	// stored quotas, OnError hears an error that matches [fairlimit.ErrUnsupported].
+	Learn bool
+
+	// OnError is called if the limiter could not pause, a turn could not be
+	// settled, or a quota could not be learned. The response is returned as usual.
+	// Instead of a pause, this Transport holds back its own requests. OnError is
+	// also called with an error that matches [ErrNoDelay] if a 429 says nothing that
+	// [RetryAfter] can read; nobody is paused then. It may run after RoundTrip has
+	// returned, and several times at once. It may be nil.
 	OnError func(error)
 
 	gate        gate.Gate
 	settlements settlements
+	looks       looks
 }
 
 // statusOverloaded has no name of its own; Anthropic sends it.
@@ -128,7 +136,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return err
 	})
 	if err == nil && resp != nil {
-		t.heed(req.Context(), resp, time.Now())
+		received := time.Now()
+		t.learn(req.Context(), resp.Header, received)
+		t.heed(req.Context(), resp, received)
 		if turn != nil && t.Used != nil {
 			t.settleAfter(req.Context(), resp, turn)
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/llmtest"
+	"github.com/fairlimit/fairlimit/internal/pipe"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/llmlimit"
 )
@@ -113,7 +114,7 @@ func TestProcessesKeepTheBudgetsOfAProvider(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, upstream := redistest.Mini(t), test.upstream(test.units)
-				base := upstream.Pipe(t)
+				base := pipe.Serve(t, upstream)
 				began := time.Now()
 				asked := make([]time.Time, test.calls)
 				var callers sync.WaitGroup
@@ -209,7 +210,7 @@ func TestAStreamIsSettledOnceItIsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 				upstream := llmtest.Anthropic(fairlimit.PerHour(10), fairlimit.PerHour(10_000), fairlimit.PerHour(8_000))
-				q, client := anthropic(t, rdb, upstream.Pipe(t), 8_000)
+				q, client := anthropic(t, rdb, pipe.Serve(t, upstream), 8_000)
 				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://anthropic/v1/messages",
 					strings.NewReader(body(0, 200, 500, 500, 4*time.Second, `,"stream":true`)))
 				require.NoError(t, err)
@@ -237,7 +238,7 @@ func TestARequestThatIsRefusedIsNotSent(t *testing.T) {
 			return err
 		}
 		transport := llmlimit.New(q, llmlimit.OpenAI)
-		transport.Base = upstream.Pipe(t)
+		transport.Base = pipe.Serve(t, upstream)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.ErrorIs(t, send(ctx, transport, 1001), fairlimit.ErrExceedsQuota)
@@ -258,7 +259,7 @@ func TestARequestThatIsRefusedIsNotSent(t *testing.T) {
 func TestAGuessFitsTheQuota(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		upstream := llmtest.Anthropic(fairlimit.PerHour(10), fairlimit.PerHour(10_000), fairlimit.PerHour(300))
-		q, client := anthropic(t, rdb, upstream.Pipe(t), 300)
+		q, client := anthropic(t, rdb, pipe.Serve(t, upstream), 300)
 		status, _, err := post(t.Context(), client, "http://anthropic/v1/messages", body(0, 100, 4096, 500, 0, ""))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status)

@@ -68,8 +68,10 @@ var queueCases = []testCase{
 	}},
 	{"goes by stored quotas", "They hold at once, until they are forgotten.", func(s *subject) {
 		cfg, two := s.config(5, long), []engine.Quota{{Permits: 2, Per: long}}
-		_, err := s.queue(5, long).SetQuotas(s.Context(), two)
+		_, err := s.queue(5, long).LearnQuotas(s.Context(), two, time.Minute)
 		require.NoError(s, err)
+		_, err = s.queue(5, long).LearnQuotas(s.Context(), []engine.Quota{{Permits: 4, Per: long}}, time.Minute)
+		require.NoError(s, err, "it was learned within the minute")
 		cfg.Stored = true
 		built, err := s.build(cfg)
 		require.NoError(s, err)

@@ -93,7 +93,7 @@ func useAll(t *testing.T, server *redistest.Server) error {
 	ctx, q := t.Context(), limiter(t, rdb, fairlimit.PerHour(5), fairlimit.WithStoredQuota(),
 		fairlimit.WithUnit("tokens", fairlimit.PerHour(100)))
 	flow, err := q.Flow("billing", 1)
-	err = errors.Join(err, q.SetQuotas(ctx, fairlimit.PerHour(4)), flow.Wait(ctx), flow.Wait(ctx), flow.Wait(ctx))
+	err = errors.Join(err, q.LearnQuotas(ctx, fairlimit.PerHour(4)), flow.Wait(ctx), flow.Wait(ctx), flow.Wait(ctx))
 	if err != nil {
 		return err
 	}

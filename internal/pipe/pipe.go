@@ -1,28 +1,25 @@
-package llmtest
+// Package pipe has HTTP servers for tests in [testing/synctest] bubbles.
+package pipe
 
 import (
 	"context"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 )
 
-// Pipe starts a server that no socket leads to, and returns what sends to it. It
-// works in a [testing/synctest] bubble.
-func (u *Upstream) Pipe(t testing.TB) http.RoundTripper {
+// Serve starts a server that no socket leads to, and returns what sends to it,
+// whatever the URL. It ends with the test.
+func Serve(t testing.TB, handler http.Handler) http.RoundTripper {
 	open, end := context.WithCancel(context.Background())
 	l := &listener{make(chan net.Conn), open, end}
-	server := &http.Server{Handler: u}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = server.Serve(l)
-	}()
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: handler}}
+	server.Start()
 	transport := &http.Transport{MaxIdleConnsPerHost: 1000, DialContext: l.dial}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()
-		_ = server.Close()
-		<-done
+		server.Close()
 	})
 	return transport
 }
@@ -60,4 +57,4 @@ func (l *listener) Close() error {
 	return nil
 }
 
-func (l *listener) Addr() net.Addr { return &net.UnixAddr{Name: "pipe", Net: "unix"} }
+func (l *listener) Addr() net.Addr { return &net.TCPAddr{} }
