@@ -111,12 +111,9 @@ func (m *Metrics) Close() error { return m.registration.Unregister() }
 
 // observe is how things stand at one collection.
 func (m *Metrics) observe(ctx context.Context, o metric.Observer) error {
-	r := m.books.Read(ctx)
-	for t, instrument := range m.looked {
-		t.Read(&r, func(value float64, labels ...string) {
-			o.ObserveFloat64(instrument, value, m.with(t, labels))
-		})
-	}
+	m.books.Look(ctx, func(t *metrics.Metric, value float64, labels ...string) {
+		o.ObserveFloat64(m.looked[t], value, m.with(t, labels))
+	})
 	return nil
 }
 

@@ -1,9 +1,10 @@
 package otellimit_test
 
 import (
+	"encoding/json"
 	"errors"
-	"os"
-	"regexp"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -12,64 +13,105 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
+	sdk "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/otellimit"
 )
 
-// What each event means is up to package metrics, and tested there.
-func TestACollectionShowsEachEvent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newProgram(t)
-		trace := p.metrics("office").Trace()
-		limitertest.Happens(trace)
-		p.shows(`
-fairlimit.callers.waiting limiter=office: 1
-fairlimit.degraded limiter=office: 1
-fairlimit.pause.remaining limiter=office: 3600
-fairlimit.permits limiter=office outcome=granted: 5
-fairlimit.permits limiter=office outcome=refused: 6
-fairlimit.permits limiter=office outcome=left: 7
-fairlimit.permits limiter=office outcome=failed: 8
-fairlimit.permits limiter=office outcome=taken: 9
-fairlimit.permits limiter=office outcome=missed: 10
-fairlimit.permits limiter=office outcome=given_back: 11
-fairlimit.wait.duration limiter=office: 1, 0.3
-fairlimit.wake.lateness limiter=office: 2, 0.501
-fairlimit.questions failed=false limiter=office op=take: 1
-fairlimit.questions failed=true limiter=office op=take: 1
-fairlimit.question.callers limiter=office: 2, 14
-fairlimit.pauses limiter=office: 1
-fairlimit.losses limiter=office: 1
-fairlimit.settled limiter=office part=reserved unit=tokens: 18
-fairlimit.settled limiter=office part=used unit=tokens: 19
-fairlimit.settled limiter=office part=refund unit=tokens: 2
-fairlimit.settled limiter=office part=debt unit=tokens: 3`)
-		trace.FellBack(nil)
-		p.shows("fairlimit.degraded limiter=office: 0")
-	})
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// program is one whose metrics are collected by hand.
+type program struct {
+	*testing.T
+	*sdk.ManualReader
+	*sdk.MeterProvider
 }
 
-func TestACollectionShowsTheQueueWhileRedisTellsOfIt(t *testing.T) {
-	p := newProgram(t)
-	m := p.metrics("office")
-	l := &limitertest.Standing{As: fairlimit.Status{Queued: 3, Delay: 4 * time.Second, Available: 5}}
-	l.As.Units = map[string]fairlimit.UnitStatus{"tokens": {Queued: 6, Available: 7}}
-	m.Watch(l)
-	p.shows(`
-fairlimit.queue.permits limiter=office: 3
-fairlimit.queue.delay limiter=office: 4
-fairlimit.available limiter=office: 5
-fairlimit.unit.queued limiter=office unit=tokens: 6
-fairlimit.unit.available limiter=office unit=tokens: 7
-fairlimit.status.failures limiter=office: 0`)
-	l.Err = errors.New("silent")
-	p.shows("fairlimit.status.failures limiter=office: 1")
-	for _, series := range p.series() {
-		assert.NotRegexp(t, `^fairlimit\.(queue|available|unit)\b`, series)
+func newProgram(t *testing.T) program {
+	reader := sdk.NewManualReader()
+	return program{t, reader, sdk.NewMeterProvider(sdk.WithReader(reader))}
+}
+
+func (p program) metrics(name string) *otellimit.Metrics {
+	p.Helper()
+	m, err := otellimit.New(name, p.MeterProvider)
+	require.NoError(p, err)
+	return m
+}
+
+// series is what one collection finds, as in
+// "fairlimit.permits {permit} monotonic=true limiter=office outcome=taken: 9". Of a
+// histogram it is the sum.
+func (p program) series() (all []string) {
+	p.Helper()
+	var found metricdata.ResourceMetrics
+	require.NoError(p, p.Collect(p.Context(), &found))
+	for _, scope := range found.ScopeMetrics {
+		require.Equal(p, otellimit.Scope, scope.Scope.Name)
+		for _, m := range scope.Metrics {
+			require.NotEmpty(p, m.Description, m.Name)
+			var data struct { // of any kind
+				IsMonotonic *bool // of a counter true, of an UpDownCounter false
+				DataPoints  []struct {
+					Attributes []struct {
+						Key   string
+						Value struct{ Value any }
+					}
+					Value, Sum float64
+				}
+			}
+			text, err := json.Marshal(m.Data)
+			require.NoError(p, errors.Join(err, json.Unmarshal(text, &data)))
+			for _, point := range data.DataPoints {
+				s := m.Name + " " + m.Unit
+				if data.IsMonotonic != nil {
+					s += fmt.Sprint(" monotonic=", *data.IsMonotonic)
+				}
+				for _, a := range point.Attributes {
+					s += fmt.Sprintf(" %s=%v", a.Key, a.Value.Value)
+				}
+				all = append(all, fmt.Sprint(s, ": ", point.Value+point.Sum))
+			}
+		}
 	}
+	return all
+}
+
+// shows wants all lines of a text in one collection.
+func (p program) shows(text string) {
+	p.Helper()
+	assert.Subset(p, p.series(), strings.Split(strings.TrimSpace(text), "\n"))
+}
+
+// What each event means is up to package metrics, and tested there.
+func TestACollectionShowsMetricsOfEachKind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newProgram(t)
+		m := p.metrics("office")
+		limitertest.Happens(m.Trace())
+		l := &limitertest.Standing{As: fairlimit.Status{Delay: 4 * time.Second}}
+		l.As.Units = map[string]fairlimit.UnitStatus{"tokens": {Queued: 6}}
+		m.Watch(l)
+		p.shows(`
+fairlimit.callers.waiting {caller} monotonic=false limiter=office: 1
+fairlimit.degraded  limiter=office: 1
+fairlimit.permits {permit} monotonic=true limiter=office outcome=taken: 9
+fairlimit.wait.duration s limiter=office: 0.3
+fairlimit.questions {question} monotonic=true failed=true limiter=office op=take: 1
+fairlimit.pauses {pause} monotonic=true limiter=office: 1
+fairlimit.settled {amount} monotonic=true limiter=office part=used unit=tokens: 19
+fairlimit.queue.delay s limiter=office: 4
+fairlimit.unit.queued {amount} limiter=office unit=tokens: 6`)
+		l.Err = errors.New("silent")
+		p.shows("fairlimit.status.failures {failure} monotonic=true limiter=office: 1")
+		for _, series := range p.series() {
+			assert.NotRegexp(t, `^fairlimit\.(queue|available|unit)\b`, series)
+		}
+	})
 }
 
 func TestSeveralLimitersHaveOneProvider(t *testing.T) {
@@ -78,15 +120,15 @@ func TestSeveralLimitersHaveOneProvider(t *testing.T) {
 		p.metrics(name).Trace().Taken(n+1, 0, true)
 	}
 	p.shows(`
-fairlimit.permits limiter=one outcome=taken: 1
-fairlimit.permits limiter=two outcome=taken: 2
-fairlimit.permits limiter=broken ` + "\uFFFD" + ` outcome=taken: 3`)
+fairlimit.permits {permit} monotonic=true limiter=one outcome=taken: 1
+fairlimit.permits {permit} monotonic=true limiter=two outcome=taken: 2
+fairlimit.permits {permit} monotonic=true limiter=broken ` + "\uFFFD" + ` outcome=taken: 3`)
 }
 
 func TestAfterCloseACollectionLooksAtNothing(t *testing.T) {
 	p := newProgram(t)
 	m := p.metrics("office")
-	p.shows("fairlimit.callers.waiting limiter=office: 0")
+	require.NotEmpty(t, p.series())
 	require.NoError(t, m.Close())
 	require.NoError(t, m.Close())
 	require.Empty(t, p.series())
@@ -112,47 +154,4 @@ func TestWithoutAProviderThatWorksThereIsAnError(t *testing.T) {
 	m, err := otellimit.New("office", broken{})
 	require.ErrorIs(t, err, assert.AnError)
 	assert.Nil(t, m)
-}
-
-// A line of the table in doc.go: name, unit, kind.
-var listed = regexp.MustCompile(`(?m)^//\t(fairlimit\.\S+) +(\S*) +(histogram|counter|updowncounter|gauge) `)
-
-func TestTheDocumentationListsWhatThereIs(t *testing.T) {
-	p := newProgram(t)
-	m := p.metrics("office")
-	m.Watch(&limitertest.Standing{As: fairlimit.Status{Units: map[string]fairlimit.UnitStatus{"tokens": {}}}})
-	trace := m.Trace()
-	trace.Settled("tokens", 1, 1)
-	trace.Left(1, 0, nil)
-	trace.Taken(1, 0, true)
-	trace.Asked("take", 1, 0, nil)
-	trace.Paused(time.Minute)
-	trace.Lost()
-	all := map[string][2]string{}
-	for _, m := range p.collected() {
-		assert.NotEmpty(t, m.Description, m.Name)
-		all[m.Name] = [2]string{m.Unit, kind(m.Data)}
-	}
-	text, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
-	documented := map[string][2]string{}
-	for _, line := range listed.FindAllStringSubmatch(string(text), -1) {
-		documented[line[1]] = [2]string{line[2], line[3]}
-	}
-	assert.Equal(t, all, documented)
-}
-
-func kind(data metricdata.Aggregation) string {
-	switch data := data.(type) {
-	case metricdata.Sum[int64]:
-		return "counter"
-	case metricdata.Sum[float64]:
-		if data.IsMonotonic {
-			return "counter"
-		}
-		return "updowncounter"
-	case metricdata.Gauge[float64]:
-		return "gauge"
-	}
-	return "histogram"
 }

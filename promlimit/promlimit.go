@@ -102,22 +102,19 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect is that of [prometheus.Collector].
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	r := m.books.Read(context.Background())
 	for _, c := range m.counters {
 		c.Collect(to)
 	}
 	for _, h := range m.histograms {
 		h.Collect(to)
 	}
-	for metric, desc := range m.looked {
+	m.books.Look(context.Background(), func(metric *metrics.Metric, value float64, labels ...string) {
 		kind := prometheus.GaugeValue
 		if metric.Kind == metrics.Total {
 			kind = prometheus.CounterValue
 		}
-		metric.Read(&r, func(value float64, labels ...string) {
-			to <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
-		})
-	}
+		to <- prometheus.MustNewConstMetric(m.looked[metric], kind, value, labels...)
+	})
 }
 
 // meter takes what is counted as it happens.

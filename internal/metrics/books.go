@@ -128,25 +128,30 @@ func (b *Books) Watch(l fairlimit.Limiter) {
 	b.watched.Store(&l)
 }
 
-// Reading is how things stand at one look.
-type Reading struct {
-	CallersWaiting int
-	PauseRemaining time.Duration
-	Degraded       bool
-	StatusFailures int64
-
-	// Status is nil if no limiter is watched, or if it did not answer.
-	Status *fairlimit.Status
-}
-
-// Read looks. It takes [StatusBound] at most.
-func (b *Books) Read(ctx context.Context) Reading {
+// Look tells how things stand, each metric with the values of its labels. It takes
+// [StatusBound] at most. What only Redis knows is left out if no limiter is watched,
+// or if that did not answer.
+func (b *Books) Look(ctx context.Context, tell func(m *Metric, value float64, labels ...string)) {
 	status := b.status(ctx)
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	return Reading{
-		CallersWaiting: b.callers, PauseRemaining: b.pauseRemaining(status), Degraded: b.degraded,
-		StatusFailures: b.failures.Load(), Status: status,
+	callers, fallback, pause := b.callers, 0, b.pauseRemaining(status)
+	if b.degraded {
+		fallback = 1
+	}
+	b.mu.Unlock()
+	tell(callersWaiting, float64(callers))
+	tell(degraded, float64(fallback))
+	tell(pauseRemaining, pause.Seconds())
+	tell(statusFailures, float64(b.failures.Load()))
+	if status == nil {
+		return
+	}
+	tell(queuePermits, float64(status.Queued))
+	tell(queueDelay, status.Delay.Seconds())
+	tell(available, float64(status.Available))
+	for unit, s := range status.Units {
+		tell(unitQueued, float64(s.Queued), unit)
+		tell(unitAvailable, float64(s.Available), unit)
 	}
 }
 

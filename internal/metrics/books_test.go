@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -20,41 +21,71 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// counts is a meter that counts: by the name of the metric without its first
-// word, and by its labels.
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// counts is a meter that adds up, by the name of the metric without its first word,
+// and by its labels.
 type counts struct {
-	mu       sync.Mutex
-	added    map[string]int
-	recorded map[string]int
+	mu  sync.Mutex
+	sum map[string]float64
 }
 
-func newCounts() *counts { return &counts{added: map[string]int{}, recorded: map[string]int{}} }
+func newCounts() *counts { return &counts{sum: map[string]float64{}} }
 
-func (c *counts) Add(m *metrics.Metric, n int, labels ...string) {
+func (c *counts) add(m *metrics.Metric, value float64, labels ...string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if n > 0 {
-		c.added[strings.Join(append([]string{strings.TrimPrefix(m.Name, "fairlimit.")}, labels...), " ")] += n
+	if value != 0 {
+		c.sum[strings.Join(append([]string{strings.TrimPrefix(m.Name, "fairlimit.")}, labels...), " ")] += value
 	}
 }
 
-func (c *counts) Record(m *metrics.Metric, _ float64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.recorded[strings.TrimPrefix(m.Name, "fairlimit.")]++
+func (c *counts) Add(m *metrics.Metric, n int, labels ...string) { c.add(m, float64(n), labels...) }
+func (c *counts) Record(m *metrics.Metric, value float64)        { c.add(m, value) }
+
+// look is what a look tells, without what is 0.
+func look(ctx context.Context, b *metrics.Books) map[string]float64 {
+	told := newCounts()
+	b.Look(ctx, told.add)
+	return told.sum
+}
+
+func TestWhatEachEventCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := newCounts()
+		b := metrics.New(c)
+		limitertest.Happens(b.Trace())
+		assert.Equal(t, map[string]float64{
+			"permits granted": 5, "permits refused": 6, "permits left": 7, "permits failed": 8, "permits taken": 9,
+			"permits missed": 10, "permits given_back": 11, "wait.duration": 0.3, "wake.lateness": 0.501,
+			"questions take false": 1, "questions take true": 1, "question.callers": 14, "pauses": 1, "losses": 1,
+			"settled tokens reserved": 18, "settled tokens used": 19, "settled tokens refund": 2, "settled tokens debt": 3,
+		}, c.sum)
+		shown := map[string]float64{"callers.waiting": 1, "degraded": 1, "pause.remaining": 3600}
+		assert.Equal(t, shown, look(t.Context(), b))
+
+		l := &limitertest.Standing{As: fairlimit.Status{
+			Queued: 3, Delay: 4 * time.Second, Available: 5, Paused: 2 * time.Hour,
+			Units: map[string]fairlimit.UnitStatus{"tokens": {Queued: 6, Available: 7}},
+		}}
+		b.Watch(l)
+		b.Trace().FellBack(nil)
+		assert.Equal(t, map[string]float64{
+			"callers.waiting": 1, "pause.remaining": 7200, "queue.permits": 3, "queue.delay": 4, "available": 5,
+			"unit.queued tokens": 6, "unit.available tokens": 7,
+		}, look(t.Context(), b))
+	})
 }
 
 func TestWhoWaitsIsCounted(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
 		c := newCounts()
 		b := metrics.New(c)
-		l, err := fairlimit.NewQueue(rdb, "office", fairlimit.PerSecond(1), fairlimit.WithGuard(0),
-			fairlimit.WithTrace(b.Trace()))
-		require.NoError(t, err)
-		waiting := func(callers int) {
+		l := limitertest.New(t, rdb, fairlimit.PerSecond(1), fairlimit.WithTrace(b.Trace()))
+		waiting := func(callers float64) {
 			t.Helper()
 			synctest.Wait()
-			assert.Equal(t, callers, b.Read(t.Context()).CallersWaiting)
+			assert.Equal(t, callers, look(t.Context(), b)["callers.waiting"])
 		}
 		require.NoError(t, l.Wait(t.Context())) // at 0 s
 		waiting(0)
@@ -64,60 +95,40 @@ func TestWhoWaitsIsCounted(t *testing.T) {
 		synctest.Wait()
 		wg.Go(func() { assert.ErrorIs(t, l.Wait(leaving), context.Canceled) }) // at 2 s
 		waiting(2)
-		waitedFor, err := l.ReserveN(t.Context(), 1) // at 3 s
+		reserved, err := l.ReserveN(t.Context(), 1) // at 3 s
 		require.NoError(t, err)
-		cancelled, err := l.ReserveN(t.Context(), 1) // at 4 s
-		require.NoError(t, err)
-		require.NoError(t, cancelled.Cancel(t.Context()))
 		waiting(2)
-		wg.Go(func() { assert.NoError(t, waitedFor.Wait(t.Context())) })
+		wg.Go(func() { assert.NoError(t, reserved.Wait(t.Context())) })
 		waiting(3)
 		leave()
 		waiting(2)
 		wg.Wait()
 		waiting(0)
-
-		for what, n := range map[string]int{
-			"permits granted": 5, "permits taken": 3, "permits left": 1, "permits given_back": 2,
-		} {
-			assert.Equal(t, n, c.added[what], what)
-		}
-		assert.Equal(t, map[string]int{"wait.duration": 3, "wake.lateness": 3, "question.callers": 5}, c.recorded)
+		maps.DeleteFunc(c.sum, func(name string, _ float64) bool { return strings.HasPrefix(name, "question") })
+		assert.Equal(t, map[string]float64{
+			"permits granted": 4, "permits taken": 3, "permits left": 1, "permits given_back": 1, "wait.duration": 4,
+		}, c.sum)
 	})
 }
 
-func TestWhatBecomesOfPermits(t *testing.T) {
+func TestWhatBecomesOfWhoIsRefused(t *testing.T) {
 	deadline := &fairlimit.RefusedError{Wait: time.Second}
-	for _, c := range []struct {
-		outcome string
-		err     error
-	}{
-		{"refused", deadline},
-		{"refused", fmt.Errorf("wrapped: %w", deadline)},
-		{"refused", fairlimit.ErrMissed},
-		{"left", context.Canceled},
-		{"left", context.DeadlineExceeded},
-		{"left", fairlimit.ErrReservationOver},
-		{"invalid", fairlimit.ErrExceedsQuota},
-		{"invalid", fairlimit.ErrUnknownUnit},
-		{"failed", fairlimit.ErrUnreachable},
-		{"failed", fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, context.DeadlineExceeded)},
-		{"failed", fairlimit.ErrOutcomeUnknown},
-		{"failed", fairlimit.ErrState},
-		{"failed", errors.New("READONLY")},
+	away := fmt.Errorf("%w: %w", fairlimit.ErrUnreachable, context.DeadlineExceeded)
+	for outcome, errs := range map[string][]error{
+		"refused": {deadline, fmt.Errorf("wrapped: %w", deadline), fairlimit.ErrMissed},
+		"left":    {context.Canceled, context.DeadlineExceeded, fairlimit.ErrReservationOver},
+		"invalid": {fairlimit.ErrExceedsQuota, fairlimit.ErrUnknownUnit},
+		"failed":  {away, fairlimit.ErrOutcomeUnknown, fairlimit.ErrState, errors.New("READONLY")},
 	} {
-		counts := newCounts()
-		metrics.New(counts).Trace().Refused(3, c.err)
-		assert.Equal(t, map[string]int{"permits " + c.outcome: 3}, counts.added, c.err)
+		for _, err := range errs {
+			c := newCounts()
+			metrics.New(c).Trace().Refused(3, err)
+			assert.Equal(t, map[string]float64{"permits " + outcome: 3}, c.sum, err)
+		}
 	}
-	counts := newCounts()
-	trace := metrics.New(counts).Trace()
-	trace.Missed(2, time.Second)
-	trace.GivenBack(2, nil)
-	trace.GivenBack(1, errors.New("it is not known whether it was"))
-	trace.Lost()
-	assert.Equal(t, map[string]int{"permits missed": 2, "permits given_back": 2, "losses": 1}, counts.added)
-	assert.Equal(t, map[string]int{"wake.lateness": 1}, counts.recorded)
+	c := newCounts()
+	metrics.New(c).Trace().GivenBack(1, errors.New("it is not known whether it was"))
+	assert.Empty(t, c.sum)
 }
 
 // For the race detector.
@@ -130,72 +141,58 @@ func TestManyCallersAndLooksAtOnce(t *testing.T) {
 			trace.Entered(1)
 			trace.Paused(time.Second)
 			trace.FellBack(nil)
-			b.Read(t.Context())
+			look(t.Context(), b)
 			trace.Left(1, 0, nil)
 		})
 	}
 	all.Wait()
-	assert.Zero(t, b.Read(t.Context()).CallersWaiting)
+	assert.Zero(t, look(t.Context(), b)["callers.waiting"])
 }
 
 func TestAPauseRemainsAsLongAsRedisOrThisLimiterSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := newCounts()
-		b := metrics.New(c)
-		remaining := func(want time.Duration) {
+		b := metrics.New(newCounts())
+		remaining := func(seconds float64) {
 			t.Helper()
-			assert.Equal(t, want, b.Read(t.Context()).PauseRemaining)
+			assert.Equal(t, seconds, look(t.Context(), b)["pause.remaining"])
 		}
 		trace, l := b.Trace(), &limitertest.Standing{}
-		remaining(0)
 		trace.Paused(10 * time.Second)
 		trace.Paused(4 * time.Second)
-		remaining(10 * time.Second)
+		remaining(10)
 		time.Sleep(time.Second)
-		remaining(9 * time.Second)
-
 		b.Watch(l)
-		remaining(9 * time.Second) // Redis has not heard of it
+		remaining(9) // Redis has not heard of it
 		trace.Asked("pause", 1, 0, errors.New("lost"))
-		remaining(9 * time.Second)
+		remaining(9)
 		trace.Asked("pause", 1, 0, nil)
-		l.As.Paused = 8 * time.Second
-		remaining(8 * time.Second)
 		l.As.Paused = time.Minute // another process has paused the queue, too
-		remaining(time.Minute)
+		remaining(60)
 		l.As.Paused = 0 // another process has reset it
 		remaining(0)
 		l.Err = errors.New("silent")
-		remaining(9 * time.Second)
+		remaining(9)
 		trace.Asked("reset", 1, 0, nil)
 		remaining(0)
 		trace.Paused(2 * time.Second)
 		time.Sleep(3 * time.Second)
 		remaining(0)
-		assert.Equal(t, 3, c.added["pauses"])
 	})
 }
 
 func TestALookTakesNoLongerThanItsBoundOrItsCtx(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := metrics.New(newCounts())
-		assert.Nil(t, b.Read(t.Context()).Status, "nobody is watched")
-		b.Watch(&limitertest.Standing{As: fairlimit.Status{Available: 4}})
-		assert.Equal(t, 4, b.Read(t.Context()).Status.Available)
 		b.Watch(silent{})
 		began := time.Now()
-		r := b.Read(t.Context())
-		assert.Nil(t, r.Status)
-		assert.EqualValues(t, 1, r.StatusFailures)
+		assert.Equal(t, map[string]float64{"status.failures": 1}, look(t.Context(), b))
 		assert.Equal(t, metrics.StatusBound, time.Since(began))
-
 		ctx, cancel := context.WithTimeout(t.Context(), metrics.StatusBound/4)
 		defer cancel()
-		began = time.Now()
-		assert.Nil(t, b.Read(ctx).Status)
-		assert.Equal(t, metrics.StatusBound/4, time.Since(began))
+		assert.Equal(t, map[string]float64{"status.failures": 2}, look(ctx, b))
+		assert.Equal(t, metrics.StatusBound*5/4, time.Since(began))
 		b.Watch(nil)
-		assert.Nil(t, b.Read(t.Context()).Status)
+		assert.Equal(t, map[string]float64{"status.failures": 2}, look(t.Context(), b))
 	})
 }
 

@@ -1,7 +1,5 @@
 package metrics
 
-import "github.com/fairlimit/fairlimit"
-
 // Metric is one that both modules export. Its name begins with "fairlimit.".
 type Metric struct {
 	Name string // in the manner of OpenTelemetry
@@ -12,14 +10,7 @@ type Metric struct {
 	Labels []string   // beside the limiter
 	Known  [][]string // values of the labels that are there from the start
 	Bounds []float64  // upper bounds of a histogram's buckets
-
-	// Read tells how things stand when somebody looks. It is nil for what is
-	// counted as it happens.
-	Read func(r *Reading, tell Tell)
 }
-
-// Tell takes a value, with those of the labels.
-type Tell func(value float64, labels ...string)
 
 // Kind is that of a metric.
 type Kind int
@@ -27,9 +18,9 @@ type Kind int
 const (
 	Counter   Kind = iota // counted as it happens
 	Histogram             // likewise
-	Total                 // a counter that is read
-	Sum                   // read; all processes can be added up
-	Gauge                 // read; all processes cannot
+	Total                 // a counter that a look tells
+	Sum                   // what a look tells; all processes can be added up
+	Gauge                 // likewise; all processes cannot
 )
 
 // LimiterLabel is the label that each metric has. OpenTelemetry calls labels
@@ -87,81 +78,39 @@ var (
 		Help:   "Callers that one question for permits was for.",
 		Bounds: []float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024},
 	}
-	pauses = &Metric{
-		Name: "fairlimit.pauses", Unit: "{pause}",
-		Help: "Pauses of the queue that this limiter sent.",
-	}
-	losses = &Metric{
-		Name: "fairlimit.losses", Unit: "{loss}",
-		Help: "How often Redis had lost turns that this limiter made count again.",
-	}
-	settled = &Metric{
-		Name: "fairlimit.settled", Unit: "{amount}", Labels: []string{"unit", "part"},
-		Help: "Of turns that were settled, by unit: what they had reserved and used, the refunds, and the debts.",
-	}
+	pauses  = counted("pauses", "{pause}", "Pauses of the queue that this limiter sent.")
+	losses  = counted("losses", "{loss}", "How often Redis had lost turns that this limiter made count again.")
+	settled = counted("settled", "{amount}",
+		"Of turns that were settled, by unit: what they had reserved and used, the refunds, and the debts.",
+		"unit", "part")
 )
 
-// What is read.
-var (
-	callersWaiting = &Metric{
-		Name: "fairlimit.callers.waiting", Unit: "{caller}", Kind: Sum,
-		Help: "Callers that wait for their turn.",
-		Read: func(r *Reading, tell Tell) { tell(float64(r.CallersWaiting)) },
-	}
-	pauseRemaining = &Metric{
-		Name: "fairlimit.pause.remaining", Unit: "s", Kind: Gauge,
-		Help: "How much longer the queue is paused, as far as this process knows.",
-		Read: func(r *Reading, tell Tell) { tell(r.PauseRemaining.Seconds()) },
-	}
-	degraded = &Metric{
-		Name: "fairlimit.degraded", Kind: Gauge,
-		Help: "1 while the fallback decides, else 0.",
-		Read: func(r *Reading, tell Tell) {
-			if r.Degraded {
-				tell(1)
-			} else {
-				tell(0)
-			}
-		},
-	}
-	statusFailures = &Metric{
-		Name: "fairlimit.status.failures", Unit: "{failure}", Kind: Total,
-		Help: "Looks that had to do without the state of the queue, because Redis did not answer.",
-		Read: func(r *Reading, tell Tell) { tell(float64(r.StatusFailures)) },
-	}
-	queuePermits = ofQueue("fairlimit.queue.permits", "{permit}", "Permits granted for the future, to all processes.",
-		func(s *fairlimit.Status) float64 { return float64(s.Queued) })
-	queueDelay = ofQueue("fairlimit.queue.delay", "s", "The wait that one more permit would get, in any process.",
-		func(s *fairlimit.Status) float64 { return s.Delay.Seconds() })
-	available = ofQueue("fairlimit.available", "{permit}", "Permits that can be had without waiting, in any process.",
-		func(s *fairlimit.Status) float64 { return float64(s.Available) })
-	unitQueued = ofUnits("fairlimit.unit.queued",
-		"How much of a unit is granted or owed for the future, to all processes.",
-		func(s fairlimit.UnitStatus) int { return s.Queued })
-	unitAvailable = ofUnits("fairlimit.unit.available",
-		"How much of a unit can be had without waiting, in any process.",
-		func(s fairlimit.UnitStatus) int { return s.Available })
-)
-
-// ofQueue is told while Redis tells of the queue.
-func ofQueue(name, unit, help string, value func(*fairlimit.Status) float64) *Metric {
-	return &Metric{Name: name, Unit: unit, Help: help, Kind: Gauge, Read: func(r *Reading, tell Tell) {
-		if r.Status != nil {
-			tell(value(r.Status))
-		}
-	}}
+func counted(name, unit, help string, labels ...string) *Metric {
+	return &Metric{Name: "fairlimit." + name, Unit: unit, Help: help, Labels: labels}
 }
 
-func ofUnits(name, help string, value func(fairlimit.UnitStatus) int) *Metric {
-	read := func(r *Reading, tell Tell) {
-		if r.Status == nil {
-			return
-		}
-		for unit, s := range r.Status.Units {
-			tell(float64(value(s)), unit)
-		}
-	}
-	return &Metric{Name: name, Unit: "{amount}", Help: help, Kind: Gauge, Labels: []string{"unit"}, Read: read}
+// What a look tells.
+var (
+	callersWaiting = looked(Sum, "callers.waiting", "{caller}", "Callers that wait for their turn.")
+	pauseRemaining = looked(Gauge, "pause.remaining", "s",
+		"How much longer the queue is paused, as far as this process knows.")
+	degraded       = looked(Gauge, "degraded", "", "1 while the fallback decides, else 0.")
+	statusFailures = looked(Total, "status.failures", "{failure}",
+		"Looks that had to do without the state of the queue, because Redis did not answer.")
+	queuePermits = looked(Gauge, "queue.permits", "{permit}",
+		"Permits granted for the future, to all processes.")
+	queueDelay = looked(Gauge, "queue.delay", "s",
+		"The wait that one more permit would get, in any process.")
+	available = looked(Gauge, "available", "{permit}",
+		"Permits that can be had without waiting, in any process.")
+	unitQueued = looked(Gauge, "unit.queued", "{amount}",
+		"How much of a unit is granted or owed for the future, to all processes.", "unit")
+	unitAvailable = looked(Gauge, "unit.available", "{amount}",
+		"How much of a unit can be had without waiting, in any process.", "unit")
+)
+
+func looked(kind Kind, name, unit, help string, labels ...string) *Metric {
+	return &Metric{Name: "fairlimit." + name, Unit: unit, Help: help, Kind: kind, Labels: labels}
 }
 
 func knownQuestions() (all [][]string) {

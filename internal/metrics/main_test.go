@@ -1,9 +1,0 @@
-package metrics_test
-
-import (
-	"testing"
-
-	"github.com/fairlimit/fairlimit/internal/redistest"
-)
-
-func TestMain(m *testing.M) { redistest.Main(m) }
