@@ -29,6 +29,16 @@ func lineUp(ctx context.Context, l fairlimit.Limiter, callers int) <-chan error 
 	return errs
 }
 
+func TestInABubbleAnHourTakesNoTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limiter, began := fairlimittest.New(t, fairlimit.Every(time.Minute)), time.Now()
+		for range 61 {
+			require.NoError(t, limiter.Wait(t.Context()))
+		}
+		require.Equal(t, time.Hour, time.Since(began))
+	})
+}
+
 func TestWaitForSeesCallersLineUp(t *testing.T) {
 	everywhere(t, func(t *testing.T) {
 		q := fairlimittest.New(t, fairlimit.Every(time.Hour))

@@ -1,17 +1,15 @@
 package fairlimittest
 
 import (
-	"context"
-	"net"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	"github.com/redis/go-redis/v9/maintnotifications"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
 // Server is a Redis in the memory of one test. It comes from [Start]. Its
@@ -21,37 +19,23 @@ type Server struct {
 	// SetError or Dump. It listens at no address, so it has no Addr.
 	Redis *miniredis.Miniredis
 
+	mini    *redistest.MiniServer
 	mu      sync.Mutex
-	closed  bool
 	changed chan struct{} // closed, and made anew, after a command
 }
 
 // Start starts an empty server that ends with the test. Time passes for it as
 // for the test: in a bubble, on the bubble's clock.
 func Start(t testing.TB) *Server {
-	s := &Server{Redis: miniredis.NewMiniRedis(), changed: make(chan struct{})}
-	s.Redis.ClockTTL(true)
-	t.Cleanup(s.close)
-	return s
+	mini := redistest.Mini(t)
+	return &Server{Redis: mini.Miniredis, mini: mini, changed: make(chan struct{})}
 }
 
 // Client returns a new client, as another process would have. It is closed when
 // the test ends.
 func (s *Server) Client(t testing.TB) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{
-		// Never dialed; but a host name would be looked up, by goroutines that
-		// outlive the bubble.
-		Addr:   "127.0.0.1:1",
-		Dialer: s.dial,
-
-		PoolSize:                 1024,
-		ReadTimeout:              time.Minute, // a busy machine takes its time
-		ReadBufferSize:           4 << 10,
-		WriteBufferSize:          4 << 10,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-	})
-	rdb.AddHook(hook{s})
-	t.Cleanup(func() { _ = rdb.Close() })
+	rdb := s.mini.NewClient(t)
+	rdb.AddHook(redistest.Hook(s.answered))
 	return rdb
 }
 
@@ -77,20 +61,3 @@ func (s *Server) Queue(
 //
 // If the server's clock is set back, the queue carries on.
 func (s *Server) SetTime(now time.Time) { s.Redis.SetTime(now) }
-
-// dial refuses once the server is closed: miniredis would start again.
-func (s *Server) dial(context.Context, string, string) (net.Conn, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return nil, net.ErrClosed
-	}
-	return s.Redis.Dial()
-}
-
-func (s *Server) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	s.Redis.Close()
-}

@@ -64,41 +64,17 @@ func (s *Server) nextChange() <-chan struct{} {
 	return s.changed
 }
 
-func (s *Server) change() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	close(s.changed)
-	s.changed = make(chan struct{})
-}
-
 // looking marks the ctx of what only looks, so that it does not wake itself.
 type looking struct{}
 
-// hook tells the server that a client has had an answer.
-type hook struct{ server *Server }
-
-var _ redis.Hook = hook{}
-
-func (h hook) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (h hook) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		err := next(ctx, cmd)
-		h.answered(ctx)
-		return err
-	}
-}
-
-func (h hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return func(ctx context.Context, cmds []redis.Cmder) error {
-		err := next(ctx, cmds)
-		h.answered(ctx)
-		return err
-	}
-}
-
-func (h hook) answered(ctx context.Context) {
+// answered notes that a client of the server has had an answer.
+func (s *Server) answered(ctx context.Context, cmd redis.Cmder, ask redis.ProcessHook) error {
+	err := ask(ctx, cmd)
 	if ctx.Value(looking{}) == nil {
-		h.server.change()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		close(s.changed)
+		s.changed = make(chan struct{})
 	}
+	return err
 }
