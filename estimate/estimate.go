@@ -15,7 +15,8 @@
 package estimate
 
 import (
-	"container/list"
+	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"sync"
@@ -34,8 +35,14 @@ type Estimator struct {
 	quantile float64
 
 	mu   sync.Mutex
-	keys map[string]*list.Element
-	used list.List // of *history, the one used last in front
+	keys map[string]*history
+	uses int // of all keys
+}
+
+// history is the last observations of a key, at least one.
+type history struct {
+	used    []int
+	lastUse int
 }
 
 // New makes an Estimator for a quantile above 0 and up to 1, which is the
@@ -50,7 +57,8 @@ func (e *Estimator) Guess(key string, most int) int {
 	defer e.mu.Unlock()
 	guess := most
 	if h := e.find(key); h != nil {
-		guess = min(h.quantile(e.rank), most)
+		sorted := slices.Sorted(slices.Values(h.used))
+		guess = min(sorted[e.rank(len(sorted))], most)
 	}
 	return max(1, guess)
 }
@@ -63,31 +71,32 @@ func (e *Estimator) Saw(key string, used int) {
 	if h == nil {
 		h = e.add(key)
 	}
-	h.add(max(0, used))
+	h.used = append(h.used[max(0, len(h.used)+1-newest):], max(0, used))
 }
 
 // find returns the history of a key, which is now the one used last, or nil.
 func (e *Estimator) find(key string) *history {
-	element := e.keys[key]
-	if element == nil {
-		return nil
+	h := e.keys[key]
+	if h != nil {
+		e.uses++
+		h.lastUse = e.uses
 	}
-	e.used.MoveToFront(element)
-	return element.Value.(*history)
+	return h
 }
 
 // add makes room for a key.
 func (e *Estimator) add(key string) *history {
 	if e.keys == nil {
-		e.keys = map[string]*list.Element{}
+		e.keys = map[string]*history{}
 	}
 	if len(e.keys) >= mostOf {
-		oldest := e.used.Remove(e.used.Back()).(*history)
-		delete(e.keys, oldest.key)
+		oldest := slices.MinFunc(slices.Collect(maps.Keys(e.keys)), func(a, b string) int {
+			return cmp.Compare(e.keys[a].lastUse, e.keys[b].lastUse)
+		})
+		delete(e.keys, oldest)
 	}
-	h := &history{key: key}
-	e.keys[key] = e.used.PushFront(h)
-	return h
+	e.keys[key] = &history{}
+	return e.find(key)
 }
 
 // rank is which of n sorted observations is the quantile: the smallest that so
@@ -99,27 +108,3 @@ func (e *Estimator) rank(n int) int {
 	}
 	return max(0, int(math.Ceil(quantile*float64(n)))-1)
 }
-
-// history is the last observations of a key, at least one: in the order in
-// which they came, from next on, and sorted.
-type history struct {
-	key    string
-	came   []int
-	next   int
-	sorted []int
-}
-
-func (h *history) add(used int) {
-	if len(h.came) < newest {
-		h.came = append(h.came, used)
-	} else {
-		i, _ := slices.BinarySearch(h.sorted, h.came[h.next])
-		h.sorted = slices.Delete(h.sorted, i, i+1)
-		h.came[h.next] = used
-		h.next = (h.next + 1) % newest
-	}
-	i, _ := slices.BinarySearch(h.sorted, used)
-	h.sorted = slices.Insert(h.sorted, i, used)
-}
-
-func (h *history) quantile(rank func(n int) int) int { return h.sorted[rank(len(h.sorted))] }

@@ -31,16 +31,9 @@ func retryAfter(err error, all ...metadata.MD) (time.Duration, bool) {
 	for _, md := range all {
 		for _, value := range md.Get(pushback) {
 			if ms, err := strconv.ParseUint(value, 10, 63); err == nil { // below 0: do not retry
-				return milliseconds(ms), true
+				return time.Duration(min(ms, math.MaxInt64/1_000_000)) * time.Millisecond, true
 			}
 		}
 	}
 	return 0, false
-}
-
-func milliseconds(ms uint64) time.Duration {
-	if ms > uint64(math.MaxInt64/time.Millisecond) {
-		return math.MaxInt64
-	}
-	return time.Duration(ms) * time.Millisecond
 }

@@ -14,10 +14,8 @@
 // holds back only its own requests.
 //
 // [RetryAfter] reads Retry-After, RateLimit, RateLimit-Reset and their many
-// relatives, such as Retry-After-Ms and X-Rate-Limit-Reset. Each may be a number
-// of seconds, a time since 1970, a duration such as 1m30s, or a date. A time
-// counts from the Date of the response, and from its arrival if there is none.
-// If a 429 says nothing that can be read, OnError of the Transport is told.
+// relatives, in every form that senders use. If a 429 says nothing that can be
+// read, OnError of the Transport is told.
 //
 // If the limiter is a flow of [fairlimit.Queue.Flow], the whole queue is paused. A
 // tenant with a token of its own has a limiter of its own.

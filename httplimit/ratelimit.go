@@ -1,6 +1,7 @@
 package httplimit
 
 import (
+	"maps"
 	"strings"
 	"time"
 )
@@ -13,32 +14,25 @@ import (
 //	limit=100, remaining=0, reset=30
 //
 // See https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers.
-func exhaustedItems(values []string) (longest time.Duration, ok bool) {
-	dictionary := map[string]string{}
+func exhaustedItems(values []string) time.Duration {
+	longest, dictionary := unread, map[string]string{}
 	for _, item := range split(strings.Join(values, ","), ',') {
 		parts := split(item, ';')
-		if pause, exhausted := exhaustedFor(parameters(parts[1:]), "r", "t"); exhausted {
-			longest, ok = max(longest, pause), true
-		}
-		if key, value, member := strings.Cut(parts[0], "="); member {
-			dictionary[strings.ToLower(strings.TrimSpace(key))] = strings.TrimSpace(value)
-		}
+		longest = max(longest, exhaustedFor(parameters(parts[1:]), "r", "t"))
+		maps.Copy(dictionary, parameters(parts[:1]))
 	}
-	if pause, exhausted := exhaustedFor(dictionary, "remaining", "reset"); exhausted {
-		longest, ok = max(longest, pause), true
-	}
-	return longest, ok
+	return max(longest, exhaustedFor(dictionary, "remaining", "reset"))
 }
 
 // exhaustedFor is the number of seconds under the key reset, if there is one
 // and the number under the key remaining is 0.
-func exhaustedFor(fields map[string]string, remaining, reset string) (time.Duration, bool) {
-	left, ok := decimal(fields[remaining])
-	if !ok || left > 0 {
-		return 0, false
+func exhaustedFor(fields map[string]string, remaining, reset string) time.Duration {
+	left, told := decimal(fields[remaining])
+	seconds, timed := decimal(fields[reset])
+	if !told || left > 0 || !timed {
+		return unread
 	}
-	seconds, ok := decimal(fields[reset])
-	return times(seconds, time.Second), ok
+	return times(seconds, time.Second)
 }
 
 func parameters(parts []string) map[string]string {

@@ -7,6 +7,9 @@ import (
 	"time"
 )
 
+// unread is the time that a value tells which cannot be read.
+const unread time.Duration = -1
+
 // Numbers are told apart by their size. No delay lasts 30 years, and in
 // milliseconds, 30 years after 1970 are more than 3,000 years in seconds.
 const (
@@ -16,35 +19,34 @@ const (
 	latestNanos     = 1e20 // likewise
 )
 
-// readTime is how long it is until the value, as seen from now. A number that
-// is no time since 1970 counts units.
-func readTime(value string, unit time.Duration, now time.Time) (time.Duration, bool) {
+// readTime is how long it is until the value, as seen from now, or unread. A
+// number that is no time since 1970 counts units.
+func readTime(value string, unit time.Duration, now time.Time) time.Duration {
 	n, ok := decimal(value)
 	switch {
 	case !ok:
 		return readText(value, now)
 	case n < earliestSeconds, n < earliestMillis && unit == time.Millisecond:
-		return times(n, unit), true
+		return times(n, unit)
 	case n < earliestMillis:
 		n *= 1000
 	case n >= latestNanos:
-		return math.MaxInt64, true
+		return math.MaxInt64
 	}
 	for n >= latestMillis { // micro- or nanoseconds
 		n /= 1000
 	}
-	return until(time.UnixMilli(int64(math.Ceil(n))), now), true
+	return until(time.UnixMilli(int64(math.Ceil(n))), now)
 }
 
-func readText(value string, now time.Time) (time.Duration, bool) {
+func readText(value string, now time.Time) time.Duration {
 	if d, err := time.ParseDuration(value); err == nil {
-		return max(0, d), d >= 0
+		return max(d, unread)
 	}
-	at, ok := date(value)
-	if !ok {
-		return 0, false
+	if at, ok := date(value); ok {
+		return until(at, now)
 	}
-	return until(at, now), true
+	return unread
 }
 
 func until(at, now time.Time) time.Duration { return max(0, at.Sub(now)) }
@@ -63,19 +65,15 @@ var dates = []string{
 }
 
 // The zones that may follow one.
-var zones = []string{"", "-07:00", "-0700", " -0700", " -0700 MST", " GMT-0700"}
+var zones = []string{
+	"", " GMT", " UTC", " UT", " Z", "Z", "-07:00", "-0700", " -0700", " -0700 MST", " GMT-0700",
+}
 
 // date reads a date of any of these forms. It needs no zone of another name: what
 // time.Parse makes of those depends on where the program runs.
 func date(value string) (time.Time, bool) {
 	value, _, _ = strings.Cut(strings.ToUpper(value), " (") // JavaScript has the zone's name as well
 	value, _, _ = strings.Cut(value, " M=")                 // Go has its monotonic clock
-	for _, utc := range []string{" GMT", " UTC", " UT", " Z", "Z"} {
-		if without, ok := strings.CutSuffix(value, utc); ok {
-			value = without
-			break
-		}
-	}
 	for _, form := range dates {
 		for _, zone := range zones {
 			if at, err := time.Parse(form+zone, value); err == nil {

@@ -3,7 +3,6 @@ package httplimit
 import (
 	"net/http"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 )
@@ -50,13 +49,8 @@ func RetryAfter(resp *http.Response, received time.Time) (pause time.Duration, o
 	if date, ok := date(resp.Header.Get("Date")); ok {
 		now = date
 	}
-	if pause, ok := delay(resp.Header, now); ok {
-		return pause, true
-	}
-	if pause, ok := exhaustedItems(resp.Header.Values("RateLimit")); ok {
-		return pause, true
-	}
-	return reset(resp.Header, now)
+	pause = first(delay(resp.Header, now), exhaustedItems(resp.Header.Values("RateLimit")), reset(resp.Header, now))
+	return max(0, pause), pause != unread
 }
 
 func cached(header http.Header) bool {
@@ -86,57 +80,51 @@ func rank(name string) int {
 }
 
 // delay reads the headers that speak of nothing but a delay.
-func delay(header http.Header, now time.Time) (longest time.Duration, ok bool) {
-	best := notDelay - 1
+func delay(header http.Header, now time.Time) time.Duration {
+	longest := [notDelay]time.Duration{unread, unread, unread} // by rank
 	for name, values := range header {
-		rank := rank(name)
-		if rank > best {
-			continue
+		if r := rank(name); r != notDelay {
+			longest[r] = max(longest[r], longestOf(values, unitOf(name), now))
 		}
-		pause, readable := longestOf(values, unitOf(name), now)
-		if !readable {
-			continue
-		}
-		if rank < best {
-			best, longest = rank, 0
-		}
-		longest, ok = max(longest, pause), true
 	}
-	return longest, ok
+	return first(longest[:]...)
 }
 
 // reset reads the headers that say when a quota is full again. They are also
 // sent with responses that were not refused.
-func reset(header http.Header, now time.Time) (longest time.Duration, ok bool) {
-	sure := false // a quota is known to be used up
+func reset(header http.Header, now time.Time) time.Duration {
+	usedUp, untold := unread, unread // by whether something is known to be left
 	for name, values := range header {
 		remaining, isReset := remainingOf(name)
 		if !isReset {
 			continue
 		}
-		left, told := leftOf(header.Get(remaining))
-		if told && left > 0 || !told && sure {
-			continue
+		pause := longestOf(values, unitOf(name), now)
+		if left, told := leftOf(header.Get(remaining)); !told {
+			untold = max(untold, pause)
+		} else if left == 0 {
+			usedUp = max(usedUp, pause)
 		}
-		pause, readable := longestOf(values, unitOf(name), now)
-		if !readable {
-			continue
-		}
-		if told && !sure {
-			sure, longest = true, 0
-		}
-		longest, ok = max(longest, pause), true
 	}
-	return longest, ok
+	return first(usedUp, untold)
 }
 
-func longestOf(values []string, unit time.Duration, now time.Time) (longest time.Duration, ok bool) {
-	for _, value := range values {
-		if pause, readable := readTime(strings.TrimSpace(value), unit, now); readable {
-			longest, ok = max(longest, pause), true
+// first is the first time that could be read.
+func first(times ...time.Duration) time.Duration {
+	for _, t := range times {
+		if t != unread {
+			return t
 		}
 	}
-	return longest, ok
+	return unread
+}
+
+func longestOf(values []string, unit time.Duration, now time.Time) time.Duration {
+	longest := unread
+	for _, value := range values {
+		longest = max(longest, readTime(strings.TrimSpace(value), unit, now))
+	}
+	return longest
 }
 
 // form is what stands behind "reset" in a name that tells the form of its value.
@@ -167,8 +155,8 @@ func unitOf(name string) time.Duration {
 
 // hasDelay reports whether a header is there that speaks of nothing but a delay.
 func hasDelay(header http.Header) bool {
-	for name, values := range header {
-		if rank(name) < notDelay && slices.ContainsFunc(values, func(value string) bool { return value != "" }) {
+	for name := range header {
+		if rank(name) != notDelay {
 			return true
 		}
 	}
@@ -185,6 +173,5 @@ func exhausted(header http.Header) bool {
 			}
 		}
 	}
-	_, ok := exhaustedItems(header.Values("RateLimit"))
-	return ok
+	return exhaustedItems(header.Values("RateLimit")) != unread
 }

@@ -23,8 +23,8 @@ const (
 	settleEvery = 50 * time.Millisecond
 )
 
-// take is wait for a request with amounts.
-func (t *Transport) take(req *http.Request) (*fairlimit.Turn, error) {
+// takeAmounts is wait for a request with amounts.
+func (t *Transport) takeAmounts(req *http.Request) (*fairlimit.Turn, error) {
 	if t.Permits != nil {
 		return nil, fmt.Errorf("%w: Permits together with Amounts or Used", fairlimit.ErrInvalidOption)
 	}

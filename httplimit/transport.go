@@ -167,7 +167,7 @@ func (t *Transport) wait(req *http.Request) (*fairlimit.Turn, error) {
 		return nil, err
 	}
 	if t.Amounts != nil || t.Used != nil {
-		return t.take(req)
+		return t.takeAmounts(req)
 	}
 	permits := 1
 	if t.Permits != nil {

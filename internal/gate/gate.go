@@ -131,7 +131,7 @@ func (g *Gate) Shut(ctx context.Context, l Waiter, pause time.Duration, failed f
 	until := time.Now().Add(pause)
 	p, ok := l.(pauser)
 	if !ok {
-		g.hold(until)
+		g.keepShut(until)
 		return
 	}
 	done := make(chan struct{})
@@ -140,7 +140,7 @@ func (g *Gate) Shut(ctx context.Context, l Waiter, pause time.Duration, failed f
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), pauseBound)
 		defer cancel()
 		if err := p.Pause(ctx, max(pause, time.Microsecond)); err != nil { // a date may be that near
-			g.hold(until)
+			g.keepShut(until)
 			if failed != nil {
 				failed(fmt.Errorf("fairlimit: pause of %v: %w", pause, err))
 			}
@@ -161,8 +161,8 @@ func (g *Gate) end() time.Time {
 	return g.until
 }
 
-// hold keeps the gate shut; the longest counts.
-func (g *Gate) hold(until time.Time) {
+// keepShut keeps the gate shut for the callers of this value. The longest counts.
+func (g *Gate) keepShut(until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if until.After(g.until) {

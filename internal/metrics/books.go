@@ -34,8 +34,7 @@ type Books struct {
 
 	mu          sync.Mutex
 	callers     int       // between Entered and Left
-	pausedUntil time.Time // by this limiter,
-	unrecorded  bool      // and Redis may not know of it
+	pausedUntil time.Time // by this limiter
 	degraded    bool
 }
 
@@ -92,13 +91,9 @@ func (b *Books) asked(op string, callers int, _ time.Duration, err error) {
 	if op == "take" {
 		b.meter.Record(questionCallers, float64(callers))
 	}
-	if err != nil || op != "pause" && op != "reset" && op != "resume" {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.unrecorded = false
-	if op != "pause" {
+	if err == nil && (op == "reset" || op == "resume") {
+		b.mu.Lock()
+		defer b.mu.Unlock()
 		b.pausedUntil = time.Time{}
 	}
 }
@@ -110,7 +105,6 @@ func (b *Books) pauses(d time.Duration) {
 	if until := time.Now().Add(d); until.After(b.pausedUntil) {
 		b.pausedUntil = until
 	}
-	b.unrecorded = true
 }
 
 func (b *Books) fellBack(because error) {
@@ -134,11 +128,14 @@ func (b *Books) Watch(l fairlimit.Limiter) {
 func (b *Books) Look(ctx context.Context, tell func(m *Metric, value float64, labels ...string)) {
 	status := b.status(ctx)
 	b.mu.Lock()
-	callers, fallback, pause := b.callers, 0, b.pauseRemaining(status)
+	callers, pause, fallback := b.callers, max(0, time.Until(b.pausedUntil)), 0
 	if b.degraded {
 		fallback = 1
 	}
 	b.mu.Unlock()
+	if status != nil { // Redis knows of the pauses and the resets of others too
+		pause = status.Paused
+	}
 	tell(callersWaiting, float64(callers))
 	tell(degraded, float64(fallback))
 	tell(pauseRemaining, pause.Seconds())
@@ -153,19 +150,6 @@ func (b *Books) Look(ctx context.Context, tell func(m *Metric, value float64, la
 		tell(unitQueued, float64(s.Queued), unit)
 		tell(unitAvailable, float64(s.Available), unit)
 	}
-}
-
-// pauseRemaining, under mu, is what Redis says, which knows of the pauses and
-// the resets of others too, unless it may not have heard of our own pause.
-func (b *Books) pauseRemaining(status *fairlimit.Status) time.Duration {
-	own := max(0, time.Until(b.pausedUntil))
-	switch {
-	case status == nil:
-		return own
-	case b.unrecorded:
-		return max(own, status.Paused)
-	}
-	return status.Paused
 }
 
 // status asks the limiter that is watched, nil if it does not answer.
