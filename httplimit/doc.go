@@ -9,10 +9,7 @@
 //	resp, err := client.Get("https://tax-office.example/rates") // waits, then sends
 //
 // After "429 Too Many Requests, Retry-After: 30" nobody should go for 30
-// seconds, in this process or in any other. So the Transport pauses the
-// limiter. If the limiter cannot pause, as on package window, the Transport
-// holds back only its own requests.
-//
+// seconds, in this process or in any other. So the Transport pauses the limiter.
 // [RetryAfter] reads Retry-After, RateLimit, RateLimit-Reset and their many
 // relatives, in every form that senders use. If a 429 says nothing that can be
 // read, OnError of the Transport is told.
@@ -58,10 +55,4 @@
 // limiter's. A Base of your own has to call the hooks GotConn and WroteHeaderField
 // of package httptrace for this. What it repeats without them, and what a proxy
 // on the way repeats, takes no turn.
-//
-// # Deadlines
-//
-// A request waits under its ctx, and under the Timeout of [http.Client]. If its
-// turn would come too late, it is not sent. The error comes at once and matches
-// [context.DeadlineExceeded].
 package httplimit

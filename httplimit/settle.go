@@ -19,7 +19,7 @@ const (
 	// settleBound ends a settlement that Redis does not answer.
 	settleBound = 5 * time.Second
 
-	// settleEvery is how long settlements of one Transport gather.
+	// settleEvery is how far apart a Transport sends settlements.
 	settleEvery = 50 * time.Millisecond
 )
 
@@ -59,40 +59,24 @@ func (t *Transport) settle(ctx context.Context, turn *fairlimit.Turn, used fairl
 }
 
 // settlements are sent together, so that a busy Transport does not ask Redis twice
-// for each request. The first one goes at once. Those that come within
-// settleEvery after it go together, at the end of that time, and so on.
+// for each request: a limiter makes one question of them. The first goes at once.
+// Batches are settleEvery apart.
 type settlements struct {
-	mu      sync.Mutex
-	gathers bool     // a timer runs, which sends what waits
-	waiting []func() // each settles a turn
+	mu    sync.Mutex
+	batch time.Time // when the last one goes, or went
 }
 
 func (s *settlements) add(settle func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.waiting = append(s.waiting, settle)
-	if !s.gathers {
-		s.send()
+	now, next := time.Now(), s.batch.Add(settleEvery)
+	switch {
+	case !now.Before(next):
+		s.batch = now
+	case !now.Before(s.batch): // it has gone
+		s.batch = next
 	}
-}
-
-// next sends what has gathered. If that is nothing, the timer ends.
-func (s *settlements) next() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.gathers = false
-	if len(s.waiting) > 0 {
-		s.send()
-	}
-}
-
-// send, under mu, sends all that wait: a limiter makes one question of them.
-func (s *settlements) send() {
-	for _, settle := range s.waiting {
-		go settle()
-	}
-	s.waiting, s.gathers = nil, true
-	time.AfterFunc(settleEvery, s.next)
+	time.AfterFunc(s.batch.Sub(now), settle)
 }
 
 // watched is the body of a response. It keeps what its caller reads, and calls

@@ -26,7 +26,8 @@ const DefaultMaxPause = gate.DefaultMaxPause
 //
 // A Transport uses further methods if the limiter has them. Without WaitN, a
 // request for more than one permit is an error, and so is one for amounts
-// without Take. Without Pause, the Transport holds back only its own requests.
+// without Take. Without Pause, as on package window, the Transport holds back only
+// its own requests.
 //
 //	WaitN(ctx context.Context, n int) error
 //	Take(ctx context.Context, a fairlimit.Amounts) (*fairlimit.Turn, error)
@@ -45,9 +46,10 @@ type Waiter interface {
 // and do not copy a Transport. Any number of goroutines may use it. It holds no
 // goroutine or timer while idle.
 type Transport struct {
-	// Limiter is asked before each request, under the request's ctx. If the ctx
-	// ends, or if the turn would come after its deadline, nothing is sent, and
-	// RoundTrip returns the limiter's error.
+	// Limiter is asked before each request, under the request's ctx, which ends
+	// with the Timeout of [http.Client]. If the turn would come after that, nothing
+	// is sent, and the limiter's error comes at once. It matches
+	// [context.DeadlineExceeded].
 	Limiter Waiter
 
 	// Base sends the requests. Nil means [http.DefaultTransport].

@@ -67,7 +67,8 @@ func (r *RateLimiter) Wait(ctx context.Context) error {
 	defer cancel(nil)
 	defer context.AfterFunc(life, func() { cancel(ErrStopped) })()
 	err := r.Limiter.Wait(ctx)
-	if err != nil && context.Cause(ctx) == ErrStopped && !errors.Is(err, ErrStopped) { // another limiter may tell no cause
+	// Limiters of others may not tell the cause.
+	if err != nil && context.Cause(ctx) == ErrStopped && !errors.Is(err, ErrStopped) {
 		return fmt.Errorf("%w: %w", ErrStopped, err)
 	}
 	return err
@@ -78,15 +79,10 @@ func (r *RateLimiter) Wait(ctx context.Context) error {
 // turn comes, or without one after Stop.
 func (r *RateLimiter) Accept() {
 	life := r.life()
-	for {
-		err := r.Wait(life)
-		if err == nil || life.Err() != nil {
-			return
-		}
+	for err := r.Wait(life); err != nil && life.Err() == nil; err = r.Wait(life) {
 		r.tell(err)
 		select {
 		case <-life.Done():
-			return
 		case <-time.After(askAgain):
 		}
 	}

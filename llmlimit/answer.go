@@ -53,14 +53,8 @@ type event struct {
 func read(body []byte) (a answer) {
 	body = bytes.TrimSpace(body)
 	a.readStream(body)
-	if a.tells() {
-		return a
-	}
-	switch {
-	case bytes.HasPrefix(body, []byte{'['}): // Gemini streams an array
-		a.readAll(body[1:])
-	case bytes.HasPrefix(body, []byte{'{'}):
-		a.readAll(body)
+	if !a.tells() {
+		a.readAll(bytes.TrimPrefix(body, []byte{'['})) // Gemini streams an array
 	}
 	if !a.tells() {
 		a.readTail(body)

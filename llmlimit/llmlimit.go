@@ -29,11 +29,8 @@ const (
 // The queue and the Transport share what was learned of models: use one Transport
 // for all clients in a process.
 func New(queue *fairlimit.Queue, p Provider) *httplimit.Transport {
-	switch {
-	case queue == nil:
-		return &httplimit.Transport{Limiter: broken{fmt.Errorf("%w: llmlimit: nil queue", fairlimit.ErrInvalidOption)}}
-	case p.rules == nil:
-		return &httplimit.Transport{Limiter: broken{fmt.Errorf("%w: llmlimit: no provider", fairlimit.ErrInvalidOption)}}
+	if queue == nil || p.rules == nil {
+		return &httplimit.Transport{Limiter: incomplete{}}
 	}
 	l := &limiter{Queue: queue, rules: p.rules, guesses: &estimate.Estimator{}}
 	l.transport = &httplimit.Transport{Limiter: l, Amounts: l.amounts, After: after}
@@ -43,10 +40,12 @@ func New(queue *fairlimit.Queue, p Provider) *httplimit.Transport {
 	return l.transport
 }
 
-// broken is a limiter that lets nobody go.
-type broken struct{ err error }
+// incomplete is a limiter that lets nobody go.
+type incomplete struct{}
 
-func (b broken) Wait(context.Context) error { return b.err }
+func (incomplete) Wait(context.Context) error {
+	return fmt.Errorf("%w: llmlimit: nil queue, or no provider", fairlimit.ErrInvalidOption)
+}
 
 // limiter is a queue, with what its provider adds.
 type limiter struct {
@@ -69,18 +68,16 @@ func (l *limiter) used(resp *http.Response, body []byte) (fairlimit.Amounts, boo
 	if l.rules.delay != nil && resp.StatusCode == http.StatusTooManyRequests {
 		l.pause(l.rules.delay(body))
 	}
-	var r request
-	if resp.Request != nil {
-		r = parse(resp.Request)
-	}
 	a := read(body)
-	if !a.tells() || resp.StatusCode != http.StatusOK || r.other(l.rules) {
+	if !a.tells() || resp.StatusCode != http.StatusOK || resp.Request == nil {
 		return nil, false
 	}
-	if used := l.rules.used(r, a, l.guesses); len(used) > 0 {
-		return used, true
+	r := parse(resp.Request)
+	if r.other(l.rules) {
+		return nil, false
 	}
-	return nil, false
+	used := l.rules.used(r, a, l.guesses)
+	return used, len(used) > 0
 }
 
 // Take is that of the queue. A guess that is more than the quota ever allows is

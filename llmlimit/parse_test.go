@@ -212,8 +212,10 @@ func TestWhatAnAnswerSettles(t *testing.T) {
 				Request: post(t, messages, `{"model":"m"}`),
 			}
 			used, ok := l.used(resp, []byte(test.body))
-			assert.Equal(t, test.want, used)
-			assert.Equal(t, test.want != nil, ok)
+			require.Equal(t, test.want != nil, ok)
+			if ok {
+				assert.Equal(t, test.want, used)
+			}
 			resp.StatusCode = http.StatusBadRequest
 			_, ok = l.used(resp, []byte(test.body))
 			assert.False(t, ok, "an error settles nothing")

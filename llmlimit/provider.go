@@ -46,11 +46,7 @@ var (
 	}
 	anthropic = &rules{
 		reserve: func(r request, guesses *estimate.Estimator) fairlimit.Amounts {
-			first := firstOutput
-			if r.limit > 0 {
-				first = min(first, r.limit)
-			}
-			written := guess(guesses, r.model, first)
+			written := guess(guesses, r.model, firstOutput)
 			if r.limit > 0 {
 				written = min(written, r.limit)
 			}
@@ -91,10 +87,12 @@ var (
 // rules are what a provider counts.
 type rules struct {
 	reserve func(request, *estimate.Estimator) fairlimit.Amounts
-	used    func(request, answer, *estimate.Estimator) fairlimit.Amounts // nil if nothing is settled
+	used    func(request, answer, *estimate.Estimator) fairlimit.Amounts // nil: nothing is settled
 	guessed []string                                                     // units whose amounts are guesses
 	others  []string                                                     // ends of paths that count otherwise
-	delay   func(body []byte) time.Duration                              // that the body of a 429 asks for; nil: a header does
+
+	// delay is what the body of a 429 asks for. It is nil if a header does.
+	delay func(body []byte) time.Duration
 }
 
 // firstOutput is the guess of an output before anything is known of a model.
@@ -108,13 +106,14 @@ func guess(guesses *estimate.Estimator, key string, first int) int {
 	return first
 }
 
-// Of input, the tokens of perMany characters are estimated.
-const perMany = 10_000
-
-func inputKey(model string) string { return model + " input" }
+// Of input, the tokens of perMany characters are estimated, under this key.
+const (
+	perMany  = 10_000
+	inputKey = " input"
+)
 
 func guessInput(r request, guesses *estimate.Estimator) int {
-	known := guess(guesses, inputKey(r.model), 0)
+	known := guess(guesses, r.model+inputKey, 0)
 	if known == 0 || r.blobs > 0 {
 		return r.tokens()
 	}
@@ -123,7 +122,7 @@ func guessInput(r request, guesses *estimate.Estimator) int {
 
 func sawInput(r request, used int, guesses *estimate.Estimator) {
 	if used > 0 && r.characters > 0 && r.blobs == 0 {
-		guesses.Saw(inputKey(r.model), int(math.Ceil(float64(used)*perMany/float64(r.characters))))
+		guesses.Saw(r.model+inputKey, int(math.Ceil(float64(used)*perMany/float64(r.characters))))
 	}
 }
 

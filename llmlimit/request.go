@@ -1,6 +1,7 @@
 package llmlimit
 
 import (
+	"bytes"
 	"encoding/json"
 	"io"
 	"math"
@@ -42,9 +43,10 @@ func parse(req *http.Request) request {
 	if !r.json {
 		return r
 	}
-	if body := bodyOf(req); body != nil {
-		r.characters, r.blobs = characters(body)
-		r.read(body)
+	if req.GetBody != nil {
+		if body, err := req.GetBody(); err == nil {
+			r.read(body)
+		}
 	}
 	if _, model, ok := strings.Cut(r.path, "/models/"); ok { // Gemini
 		r.model, _, _ = strings.Cut(model, ":")
@@ -52,22 +54,6 @@ func parse(req *http.Request) request {
 		r.model, _, _ = strings.Cut(model, "/")
 	}
 	return r
-}
-
-func bodyOf(req *http.Request) []byte {
-	if req.GetBody == nil {
-		return nil
-	}
-	body, err := req.GetBody()
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = body.Close() }()
-	all, err := io.ReadAll(body)
-	if err != nil {
-		return nil
-	}
-	return all
 }
 
 // count reads any number as one from 0 to most.
@@ -82,7 +68,13 @@ func (c *count) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-func (r *request) read(body []byte) {
+func (r *request) read(body io.ReadCloser) {
+	defer func() { _ = body.Close() }()
+	text, err := io.ReadAll(body)
+	if err != nil {
+		return
+	}
+	r.characters, r.blobs = characters(text)
 	var fields struct {
 		Model string
 
@@ -92,7 +84,7 @@ func (r *request) read(body []byte) {
 		N                   count
 		BestOf              count `json:"best_of"`
 	}
-	_ = json.Unmarshal(body, &fields) // what cannot be read says nothing
+	_ = json.Unmarshal(text, &fields) // what cannot be read says nothing
 	r.model = fields.Model
 	r.limit = int(max(fields.MaxTokens, fields.MaxCompletionTokens, fields.MaxOutputTokens))
 	r.times = int(max(1, fields.N, fields.BestOf))
@@ -102,23 +94,18 @@ func (r *request) read(body []byte) {
 // blobs.
 func characters(body []byte) (text, blobs int) {
 	text = utf8.RuneCount(body)
-	for run, i := 0, 0; i <= len(body); i++ {
-		if i < len(body) && isBase64(body[i]) {
-			run++
-			continue
-		}
-		if run >= shortestBlob {
-			text -= run
+	for run := range bytes.FieldsFuncSeq(body, isNoBase64) {
+		if len(run) >= shortestBlob {
+			text -= len(run)
 			blobs++
 		}
-		run = 0
 	}
 	return text, blobs
 }
 
-func isBase64(c byte) bool {
-	return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' ||
-		c == '+' || c == '/' || c == '-' || c == '_' || c == '='
+func isNoBase64(c rune) bool {
+	letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+	return !letter && !strings.ContainsRune("+/-_=", c)
 }
 
 // tokens is what so many characters and blobs are, where nothing else is known.

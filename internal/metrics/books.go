@@ -55,13 +55,13 @@ func (b *Books) Trace() *fairlimit.Trace {
 				b.meter.Record(waitDuration, waited.Seconds())
 			}
 		},
-		Granted: func(n int, _ time.Duration) { b.meter.Add(permits, n, granted) },
+		Granted: func(n int, _ time.Duration) { b.meter.Add(permits, n, "granted") },
 		Refused: func(n int, err error) { b.meter.Add(permits, n, outcomeOf(err)) },
-		Taken:   func(n int, lateness time.Duration, _ bool) { woke(taken, n, lateness) },
-		Missed:  func(n int, lateness time.Duration) { woke(missed, n, lateness) },
+		Taken:   func(n int, lateness time.Duration, _ bool) { woke("taken", n, lateness) },
+		Missed:  func(n int, lateness time.Duration) { woke("missed", n, lateness) },
 		GivenBack: func(n int, err error) {
 			if err == nil {
-				b.meter.Add(permits, n, givenBack)
+				b.meter.Add(permits, n, "given_back")
 			}
 		},
 		Settled:  b.settles,
@@ -175,13 +175,13 @@ func outcomeOf(err error) string {
 	}
 	switch {
 	case errors.As(err, new(*fairlimit.RefusedError)), is(fairlimit.ErrMissed):
-		return refused
+		return "refused"
 	case is(fairlimit.ErrUnreachable, fairlimit.ErrOutcomeUnknown): // even if by a timeout on the way
-		return failed
+		return "failed"
 	case is(fairlimit.ErrReservationOver, context.Canceled, context.DeadlineExceeded):
-		return left
+		return "left"
 	case is(fairlimit.ErrInvalidPermits, fairlimit.ErrInvalidAmounts, fairlimit.ErrUnknownUnit, fairlimit.ErrExceedsQuota):
-		return invalid
+		return "invalid"
 	}
-	return failed
+	return "failed"
 }

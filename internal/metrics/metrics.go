@@ -27,23 +27,6 @@ const (
 // attributes.
 const LimiterLabel = "limiter"
 
-// outcomes are what becomes of permits.
-const (
-	granted   = "granted"    // a caller was granted a turn
-	taken     = "taken"      // a caller went with it
-	missed    = "missed"     // it was not taken because it was late
-	givenBack = "given_back" // what nobody used was given back
-	refused   = "refused"    // a caller was told that its turn would come too late
-	left      = "left"       // a caller left, because its ctx ended
-	invalid   = "invalid"    // nobody could ever grant what a caller asked for
-	failed    = "failed"     // a caller got any other error
-)
-
-// ops are the questions that there are; see [fairlimit.Trace].
-var ops = []string{
-	"take", "release", "status", "reset", "look", "pause", "resume", "requeue", "quotas", "set quotas",
-}
-
 // All are the metrics, of this process unless they say otherwise.
 var All = []*Metric{
 	waitDuration, permits, callersWaiting, wakeLateness, questions, questionCallers, pauses, pauseRemaining, losses,
@@ -61,7 +44,7 @@ var (
 	permits = &Metric{
 		Name: "fairlimit.permits", Unit: "{permit}", Labels: []string{"outcome"},
 		Help:  "Permits by outcome. A turn is granted, and then taken, missed or given back.",
-		Known: [][]string{{granted}, {taken}, {missed}, {givenBack}, {refused}, {left}, {invalid}, {failed}},
+		Known: [][]string{{"granted"}, {"taken"}, {"missed"}, {"given_back"}, {"refused"}, {"left"}, {"invalid"}, {"failed"}},
 	}
 	wakeLateness = &Metric{
 		Name: "fairlimit.wake.lateness", Unit: "s", Kind: Histogram,
@@ -71,7 +54,8 @@ var (
 	questions = &Metric{
 		Name: "fairlimit.questions", Unit: "{question}", Labels: []string{"op", "failed"},
 		Help:  "Questions that the engine was asked, by kind and by whether they failed.",
-		Known: knownQuestions(),
+		Known: knownQuestions("take", "release", "status", "reset", "look", "pause", "resume", "requeue", "quotas",
+			"set quotas"),
 	}
 	questionCallers = &Metric{
 		Name: "fairlimit.question.callers", Unit: "{caller}", Kind: Histogram,
@@ -113,7 +97,8 @@ func looked(kind Kind, name, unit, help string, labels ...string) *Metric {
 	return &Metric{Name: "fairlimit." + name, Unit: unit, Help: help, Kind: kind, Labels: labels}
 }
 
-func knownQuestions() (all [][]string) {
+// knownQuestions are those of [fairlimit.Trace], by whether they failed.
+func knownQuestions(ops ...string) (all [][]string) {
 	for _, op := range ops {
 		all = append(all, []string{op, "false"}, []string{op, "true"})
 	}
