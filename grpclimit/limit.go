@@ -2,9 +2,8 @@ package grpclimit
 
 import (
 	"context"
-	"fmt"
 
-	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/gate"
 )
 
 // Limit is a limiter for the interceptors of package ratelimit of
@@ -22,8 +21,5 @@ type Limit struct {
 // Limit returns nil when it is the caller's turn, and the limiter's error
 // otherwise.
 func (l Limit) Limit(ctx context.Context) error {
-	if l.Limiter == nil {
-		return fmt.Errorf("%w: the Limiter is nil", fairlimit.ErrInvalidOption)
-	}
-	return l.Limiter.Wait(ctx)
+	return new(gate.Gate).Enter(ctx, l.Limiter, 1)
 }

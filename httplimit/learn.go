@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -30,26 +29,14 @@ type learner interface {
 	LearnQuotas(ctx context.Context, quotas ...fairlimit.Quota) error
 }
 
-// looks says when a Transport may look again. The zero value may at once.
-type looks struct {
-	mu   sync.Mutex
-	next time.Time
-}
-
-func (l *looks) due(now time.Time) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if now.Before(l.next) {
-		return false
-	}
-	l.next = now.Add(lookEvery)
-	return true
-}
-
 // learn lets the limiter learn what the response announces. Nobody waits for it.
 func (t *Transport) learn(ctx context.Context, header http.Header, now time.Time) {
 	policies := header.Values("RateLimit-Policy")
-	if !t.Learn || len(policies) == 0 || cached(header) || !t.looks.due(now) {
+	if !t.Learn || len(policies) == 0 || cached(header) {
+		return
+	}
+	last := t.looked.Load()
+	if last != nil && now.Sub(*last) < lookEvery || !t.looked.CompareAndSwap(last, &now) {
 		return
 	}
 	go func() {

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -109,7 +110,7 @@ type Transport struct {
 
 	gate        gate.Gate
 	settlements settlements
-	looks       looks
+	looked      atomic.Pointer[time.Time] // when it compared a policy last
 }
 
 // statusOverloaded has no name of its own; Anthropic sends it.

@@ -53,7 +53,7 @@ var (
 	}
 	questions = &Metric{
 		Name: "fairlimit.questions", Unit: "{question}", Labels: []string{"op", "failed"},
-		Help:  "Questions that the engine was asked, by kind and by whether they failed.",
+		Help: "Questions that the engine was asked, by kind and by whether they failed.",
 		Known: knownQuestions("take", "release", "status", "reset", "look", "pause", "resume", "requeue", "quotas",
 			"set quotas"),
 	}
