@@ -2,10 +2,10 @@ package grpclimit_test
 
 import (
 	"context"
-	"io"
 	"testing"
 	"time"
 
+	"github.com/grpc-ecosystem/go-grpc-middleware/v2/interceptors/ratelimit"
 	"github.com/grpc-ecosystem/go-grpc-middleware/v2/testing/testpb"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,49 +18,21 @@ import (
 	"github.com/fairlimit/fairlimit/grpclimit"
 )
 
-func TestACallThatWouldComeTooLateIsNeverMade(t *testing.T) {
-	s := &service{}
-	l := limiter(t, fairlimit.PerHour(1))
-	require.NoError(t, l.Wait(t.Context()))
-	c := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for shape, call := range shapes(c) {
-		err := call(ctx)
-		assert.ErrorIs(t, err, context.DeadlineExceeded, shape)
-		var refused *fairlimit.RefusedError
-		assert.ErrorAs(t, err, &refused, shape)
-		assert.Equal(t, codes.DeadlineExceeded, status.Code(err), shape)
-	}
-	assert.Zero(t, s.calls())
-	assert.Zero(t, state(t, l).Queued)
-}
-
-func TestACallOfAnyShapeTakesItsPermits(t *testing.T) {
+func TestACallOfEitherShapeTakesItsPermits(t *testing.T) {
 	s := &service{}
 	l := limiter(t, fairlimit.PerHour(10))
-	costs := map[string]int{
-		testpb.TestService_Ping_FullMethodName:             3,
-		testpb.TestService_PingClientStream_FullMethodName: 2,
-	}
+	costs := map[string]int{testpb.TestService_Ping_FullMethodName: 3}
 	address := s.serve(t)
 	priced := limited(t, address, &grpclimit.Interceptor{
 		Limiter: l, Permits: func(method string) int { return costs[method] },
 	})
-	for shape, want := range map[string]int{"unary": 3, "client stream": 2, "server stream": 0} {
-		before := state(t, l).Available
-		if err := shapes(priced)[shape](t.Context()); err != io.EOF {
-			require.NoError(t, err)
-		}
-		assert.Equal(t, want, before-state(t, l).Available, shape)
+	plain := limited(t, address, &grpclimit.Interceptor{Limiter: l})
+	for _, call := range shapes {
+		require.NoError(t, call(t.Context(), priced))
+		require.NoError(t, call(t.Context(), plain))
 	}
-	for shape, call := range shapes(limited(t, address, &grpclimit.Interceptor{Limiter: l})) {
-		if err := call(t.Context()); err != io.EOF {
-			assert.NoError(t, err, shape)
-		}
-	}
-	assert.Equal(t, 3+4, s.calls())
-	assert.Equal(t, 10-3-2-4, state(t, l).Available, "one for each shape")
+	assert.EqualValues(t, 4, s.calls.Load())
+	assert.Equal(t, 10-3-0-1-1, state(t, l).Available)
 }
 
 func TestTheCallersOptionsStay(t *testing.T) {
@@ -84,12 +56,13 @@ func (reply) RedisError()     {}
 
 const loading = reply("LOADING Redis is loading the dataset in memory")
 
-func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
+func TestACallThatIsRefusedHereHasAStatusAndIsNeverMade(t *testing.T) {
 	s := &service{}
 	address := s.serve(t)
 	l := limiter(t, fairlimit.PerHour(5))
+	tooLate := &fairlimit.RefusedError{}
 	says := func(err error) waiter { return func(context.Context) error { return err } }
-	permits := func(n int) func(string) int { return func(string) int { return n } }
+	permits := func(string) int { return 6 }
 	type limit = grpclimit.Interceptor
 	for name, test := range map[string]struct {
 		limit *limit
@@ -98,7 +71,8 @@ func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
 	}{
 		"no limiter":          {&limit{}, fairlimit.ErrInvalidOption, codes.Internal},
 		"a negative MaxPause": {&limit{Limiter: l, MaxPause: -1}, fairlimit.ErrInvalidOption, codes.Internal},
-		"more than ever":      {&limit{Limiter: l, Permits: permits(6)}, fairlimit.ErrExceedsQuota, codes.Internal},
+		"more than ever":      {&limit{Limiter: l, Permits: permits}, fairlimit.ErrExceedsQuota, codes.Internal},
+		"too late":            {&limit{Limiter: says(tooLate)}, tooLate, codes.DeadlineExceeded},
 		"cancelled":           {&limit{Limiter: says(context.Canceled)}, context.Canceled, codes.Canceled},
 		"Redis loads":         {&limit{Limiter: says(loading)}, loading, codes.Unavailable},
 		"Redis is away": {
@@ -106,13 +80,27 @@ func TestACallThatIsRefusedHereHasAStatus(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			for shape, call := range shapes(limited(t, address, test.limit)) {
-				err := call(t.Context())
+			for shape, call := range shapes {
+				err := call(t.Context(), limited(t, address, test.limit))
 				assert.ErrorIs(t, err, test.want, shape)
 				assert.Equal(t, test.code, status.Code(err), shape)
 			}
 		})
 	}
-	assert.Zero(t, s.calls())
+	assert.Zero(t, s.calls.Load())
 	assert.Equal(t, 5, state(t, l).Available)
+}
+
+func TestTheMiddlewareAsksTheLimiter(t *testing.T) {
+	s := &service{}
+	limit := grpclimit.Limit{Limiter: limiter(t, fairlimit.PerHour(2), fairlimit.WithMaxWait(time.Minute))}
+	c := connect(t, s.serve(t, grpc.UnaryInterceptor(ratelimit.UnaryServerInterceptor(limit)),
+		grpc.StreamInterceptor(ratelimit.StreamServerInterceptor(limit))))
+	for _, want := range []codes.Code{codes.OK, codes.ResourceExhausted} {
+		for shape, call := range shapes {
+			assert.Equal(t, want, status.Code(call(t.Context(), c)), shape)
+		}
+	}
+	assert.EqualValues(t, 2, s.calls.Load())
+	require.ErrorIs(t, grpclimit.Limit{}.Limit(t.Context()), fairlimit.ErrInvalidOption)
 }

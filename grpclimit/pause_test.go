@@ -32,70 +32,61 @@ func refusal(t *testing.T, code codes.Code, after time.Duration) error {
 
 func TestARefusalPausesTheLimiter(t *testing.T) {
 	type answer = func(t *testing.T, ctx context.Context) error
-	const brief = 1500 * time.Millisecond
+	const pushback, brief = "grpc-retry-pushback-ms", 1500 * time.Millisecond
 	info := func(code codes.Code, after time.Duration) answer {
 		return func(t *testing.T, _ context.Context) error { return refusal(t, code, after) }
 	}
 	trailer := func(code codes.Code, ms ...string) answer {
 		return func(t *testing.T, ctx context.Context) error {
 			for _, value := range ms {
-				assert.NoError(t, grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", value)))
+				assert.NoError(t, grpc.SetTrailer(ctx, metadata.Pairs(pushback, value)))
 			}
 			return status.Error(code, "slow down")
 		}
 	}
+	header := func(t *testing.T, ctx context.Context) error {
+		assert.NoError(t, grpc.SetHeader(ctx, metadata.Pairs(pushback, "40")))
+		return status.Error(codes.ResourceExhausted, "slow down")
+	}
+	empty := func(t *testing.T, _ context.Context) error {
+		s, err := status.New(codes.Unavailable, "slow down").WithDetails(&errdetails.RetryInfo{})
+		require.NoError(t, err)
+		return s.Err()
+	}
 	for name, test := range map[string]struct {
 		answer answer
-		want   []time.Duration
+		want   time.Duration
 	}{
-		"RetryInfo":          {info(codes.ResourceExhausted, brief), []time.Duration{brief}},
-		"RetryInfo, away":    {info(codes.Unavailable, 2*time.Second), []time.Duration{2 * time.Second}},
-		"RetryInfo, aborted": {info(codes.Aborted, 2*time.Second), nil},
-		"RetryInfo of 0":     {info(codes.ResourceExhausted, 0), nil},
-		"RetryInfo below 0":  {info(codes.ResourceExhausted, -time.Second), nil},
-		"RetryInfo, absurd": {
-			info(codes.ResourceExhausted, 250*365*24*time.Hour), []time.Duration{15 * time.Minute},
-		},
-		"RetryInfo, empty":     {empty, nil},
-		"pushback":             {trailer(codes.ResourceExhausted, "1500"), []time.Duration{brief}},
-		"pushback, away":       {trailer(codes.Unavailable, "20"), []time.Duration{20 * time.Millisecond}},
-		"pushback, other":      {trailer(codes.Internal, "20"), nil},
-		"pushback below 0":     {trailer(codes.Unavailable, "-1"), nil},
-		"pushback of nothing":  {trailer(codes.Unavailable, ""), nil},
-		"pushback, absurd":     {trailer(codes.Unavailable, "9223372036854775807"), []time.Duration{15 * time.Minute}},
-		"pushback, beyond":     {trailer(codes.Unavailable, "99999999999999999999"), nil},
-		"pushback, twice":      {trailer(codes.Unavailable, "soon", "30"), []time.Duration{30 * time.Millisecond}},
-		"pushback in a header": {header, []time.Duration{40 * time.Millisecond}},
-		"neither":              {trailer(codes.ResourceExhausted), nil},
-		"a yes":                {trailer(codes.OK, "1500"), nil},
+		"RetryInfo":            {info(codes.ResourceExhausted, brief), brief},
+		"RetryInfo, away":      {info(codes.Unavailable, brief), brief},
+		"RetryInfo, aborted":   {info(codes.Aborted, brief), 0},
+		"RetryInfo of 0":       {info(codes.ResourceExhausted, 0), 0},
+		"RetryInfo below 0":    {info(codes.ResourceExhausted, -time.Second), 0},
+		"RetryInfo, absurd":    {info(codes.ResourceExhausted, 250*365*24*time.Hour), 15 * time.Minute},
+		"RetryInfo, empty":     {empty, 0},
+		"pushback":             {trailer(codes.ResourceExhausted, "1500"), brief},
+		"pushback, away":       {trailer(codes.Unavailable, "20"), 20 * time.Millisecond},
+		"pushback, other":      {trailer(codes.Internal, "20"), 0},
+		"pushback below 0":     {trailer(codes.Unavailable, "-1"), 0},
+		"pushback, absurd":     {trailer(codes.Unavailable, "9223372036854775807"), 15 * time.Minute},
+		"pushback, beyond":     {trailer(codes.Unavailable, "99999999999999999999"), 0},
+		"pushback, twice":      {trailer(codes.Unavailable, "soon", "30"), 30 * time.Millisecond},
+		"pushback in a header": {header, 40 * time.Millisecond},
+		"neither":              {trailer(codes.ResourceExhausted), 0},
+		"a yes":                {trailer(codes.OK, "1500"), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &service{answer: func(ctx context.Context) error { return test.answer(t, ctx) }}
 			address := s.serve(t)
-			for shape := range shapes(nil) {
+			for shape, call := range shapes {
 				l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
-				before := s.calls()
-				c := limited(t, address, &grpclimit.Interceptor{Limiter: l})
-				_ = shapes(c)[shape](t.Context())
-				assert.Equal(t, test.want, l.Pauses(), shape)
-				assert.Equal(t, before+1, s.calls(), "it is not made again")
+				before := s.calls.Load()
+				_ = call(t.Context(), limited(t, address, &grpclimit.Interceptor{Limiter: l}))
+				assert.Equal(t, test.want, append(l.Pauses(), 0)[0], shape)
+				assert.Equal(t, before+1, s.calls.Load(), "it is not made again")
 			}
 		})
 	}
-}
-
-func empty(t *testing.T, _ context.Context) error {
-	s, err := status.New(codes.Unavailable, "slow down").WithDetails(&errdetails.RetryInfo{})
-	require.NoError(t, err)
-	return s.Err()
-}
-
-func header(t *testing.T, ctx context.Context) error {
-	// A stream that has sent a message has sent its header before.
-	if grpc.SetHeader(ctx, metadata.Pairs("grpc-retry-pushback-ms", "40")) != nil {
-		assert.NoError(t, grpc.SetTrailer(ctx, metadata.Pairs("grpc-retry-pushback-ms", "40")))
-	}
-	return status.Error(codes.ResourceExhausted, "slow down")
 }
 
 // A stream that was refused says so each time that it is read.
@@ -104,7 +95,6 @@ func TestARefusalOfAStreamPausesOnce(t *testing.T) {
 	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(20))}
 	stream, err := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l}).PingStream(t.Context())
 	require.NoError(t, err)
-	require.NoError(t, stream.Send(&testpb.PingStreamRequest{}))
 	for range 3 {
 		_, err := stream.Recv()
 		assert.Equal(t, codes.ResourceExhausted, status.Code(err))
