@@ -12,41 +12,6 @@ import (
 	"github.com/fairlimit/fairlimit/httplimit"
 )
 
-// A client whose requests wait for their turn. The third is refused: its turn
-// would come after the client's timeout.
-func Example() {
-	redis, err := embedded.Start() // a real program connects to its own
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer redis.Close()
-	upstream := httptest.NewServer(http.NotFoundHandler())
-	defer upstream.Close()
-
-	limiter, err := fairlimit.New(redis.Client(), "tax-office", fairlimit.PerHour(2))
-	if err != nil {
-		log.Fatal(err)
-	}
-	client := &http.Client{
-		Transport: &httplimit.Transport{Limiter: limiter},
-		Timeout:   time.Minute,
-	}
-	defer client.CloseIdleConnections()
-	for range 3 {
-		resp, err := client.Get(upstream.URL)
-		if err != nil {
-			fmt.Println("not sent")
-			continue
-		}
-		_ = resp.Body.Close()
-		fmt.Println(resp.Status)
-	}
-	// Output:
-	// 404 Not Found
-	// 404 Not Found
-	// not sent
-}
-
 // A client that asks again after a 429. It need not sleep: the Transport has
 // paused the limiter, so the next attempt waits for as long as the upstream said,
 // and then for its turn.

@@ -85,10 +85,10 @@ func TestAPolicyIsRead(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				l := &learning{waiter: func(context.Context) error { return nil }}
 				var told error
-				get(t, &http.Client{Transport: &httplimit.Transport{
+				get(t, &httplimit.Transport{
 					Limiter: l, Base: announcing(strings.Split(policy, "\n")...), Learn: true,
 					OnError: func(err error) { told = err },
-				}}, "http://upstream")
+				}, "http://upstream")
 				synctest.Wait()
 				assert.Equal(t, want == bad, errors.Is(told, httplimit.ErrBadPolicy), "%v", told)
 				assert.Equal(t, strings.TrimPrefix(want, bad), l.learned)
@@ -115,10 +115,10 @@ func TestOnErrorHearsWhyAPolicyIsNotLearned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var told error
-				get(t, &http.Client{Transport: &httplimit.Transport{
+				get(t, &httplimit.Transport{
 					Limiter: test.limiter(t), Base: announcing(test.policy), Learn: true,
 					OnError: func(err error) { told = err },
-				}}, "http://upstream")
+				}, "http://upstream")
 				synctest.Wait()
 				require.ErrorIs(t, told, test.want)
 			})
@@ -134,17 +134,16 @@ func TestPoliciesThatChangeAllTheTimeAreLearnedOnceAMinute(t *testing.T) {
 		replicas := sender(func(req *http.Request) (*http.Response, error) {
 			return announcing([]string{"50;w=1", "60;w=1"}[random.IntN(2)])(req)
 		})
-		var clients []*http.Client
+		var processes []*httplimit.Transport
 		for range 2 {
 			q := server.Queue(t, "q", fairlimit.PerSecond(40), fairlimit.WithStoredQuota())
-			transport := &httplimit.Transport{Limiter: q, Base: replicas, Learn: true}
-			clients = append(clients, &http.Client{Transport: transport})
+			processes = append(processes, &httplimit.Transport{Limiter: q, Base: replicas, Learn: true})
 		}
 		var stored string
 		var changed []time.Time
 		for range 5 * 60 {
-			for _, c := range clients {
-				get(t, c, "http://upstream")
+			for _, process := range processes {
+				get(t, process, "http://upstream")
 				synctest.Wait()
 				if text, _ := server.Redis.Get("fairlimit:{q}:quota"); text != stored {
 					stored, changed = text, append(changed, time.Now())

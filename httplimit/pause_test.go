@@ -2,6 +2,7 @@ package httplimit_test
 
 import (
 	"net/http"
+	"slices"
 	"testing"
 	"time"
 
@@ -37,45 +38,41 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 		"500":                          {500, inSeconds, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
-			u := serve(t, refuse(test.code, test.headers))
+			u := &upstream{code: test.code, header: test.headers}
 			l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
-			code, body := get(t, client(t, &httplimit.Transport{Limiter: l}), u.URL)
+			code, body := get(t, &httplimit.Transport{Limiter: l, Base: u}, "http://upstream")
 			assert.Equal(t, test.code, code)
 			assert.Equal(t, "slow down", body)
 			assert.Equal(t, test.want, l.Pauses())
-			assert.EqualValues(t, 1, u.reached.Load(), "it is not sent again")
+			assert.Equal(t, 1, u.sent, "it is not sent again")
 			assert.Equal(t, 4, status(t, l).Available)
 		})
 	}
 }
 
 func TestAfterDecidesInsteadOfRetryAfter(t *testing.T) {
-	u := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		refuse(map[string]int{"/429": 429, "/503": 503, "/403": 403, "/404": 404, "/200": 200}[r.URL.Path],
-			map[string]string{"Retry-After": "30"})(w, r)
-	})
-	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
-	start := time.Now()
-	c := client(t, &httplimit.Transport{
-		Limiter: l,
-		After: func(resp *http.Response, received time.Time) (time.Duration, bool) {
-			assert.Equal(t, "30", resp.Header.Get("Retry-After"))
-			assert.False(t, received.Before(start) || received.After(time.Now()))
-			return 8 * time.Second, resp.StatusCode != http.StatusServiceUnavailable
-		},
-	})
-	for _, path := range []string{"/429", "/503", "/403", "/404", "/200"} {
-		get(t, c, u.URL+path)
+	for code, paused := range map[int]bool{429: true, 503: false, 403: true, 404: false, 200: false} {
+		l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
+		start := time.Now()
+		get(t, &httplimit.Transport{
+			Limiter: l, Base: &upstream{code: code, header: map[string]string{"Retry-After": "30"}},
+			After: func(resp *http.Response, received time.Time) (time.Duration, bool) {
+				assert.Equal(t, "30", resp.Header.Get("Retry-After"))
+				assert.False(t, received.Before(start) || received.After(time.Now()))
+				return 8 * time.Second, resp.StatusCode != http.StatusServiceUnavailable
+			},
+		}, "http://upstream")
+		assert.Equal(t, paused, slices.Equal(l.Pauses(), []time.Duration{8 * time.Second}), code)
 	}
-	assert.Equal(t, []time.Duration{8 * time.Second, 8 * time.Second}, l.Pauses())
 }
 
 func TestMaxPauseBoundsAPauseAndOnErrorHearsOfOneThatFails(t *testing.T) {
-	u := serve(t, refuse(http.StatusTooManyRequests, map[string]string{"Retry-After": "7200"}))
 	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5)), Err: fairlimit.ErrUnreachable}
 	told := make(chan error, 1)
-	transport := &httplimit.Transport{Limiter: l, MaxPause: time.Hour, OnError: func(err error) { told <- err }}
-	code, body := get(t, client(t, transport), u.URL)
+	code, body := get(t, &httplimit.Transport{
+		Limiter: l, Base: &upstream{code: 429, header: map[string]string{"Retry-After": "7200"}},
+		MaxPause: time.Hour, OnError: func(err error) { told <- err },
+	}, "http://upstream")
 	assert.Equal(t, http.StatusTooManyRequests, code, "the response is handed on")
 	assert.Equal(t, "slow down", body)
 	require.ErrorIs(t, <-told, fairlimit.ErrUnreachable)
@@ -83,29 +80,29 @@ func TestMaxPauseBoundsAPauseAndOnErrorHearsOfOneThatFails(t *testing.T) {
 }
 
 func TestOnErrorHearsOfA429ThatCannotBeRead(t *testing.T) {
-	header := map[string]string{"Retry-After": "in a while", "X-RateLimit-Limit": "5"}
+	type headers = map[string]string
 	never := func(*http.Response, time.Time) (time.Duration, bool) { return 0, false }
 	for name, test := range map[string]struct {
-		answer http.HandlerFunc
-		after  func(*http.Response, time.Time) (time.Duration, bool)
-		want   string
+		upstream upstream
+		after    func(*http.Response, time.Time) (time.Duration, bool)
+		want     string
 	}{
 		"of which nothing can be read": {
-			refuse(429, header), nil,
+			upstream{code: 429, header: headers{"Retry-After": "in a while", "X-RateLimit-Limit": "5"}}, nil,
 			httplimit.ErrNoDelay.Error() + `: Retry-After: ["in a while"], X-Ratelimit-Limit: ["5"]`,
 		},
-		"that says nothing":    {refuse(429, nil), nil, httplimit.ErrNoDelay.Error()},
-		"that says no time":    {refuse(429, map[string]string{"Retry-After": "0"}), nil, ""},
-		"of a cache":           {refuse(429, map[string]string{"Retry-After": "9", "Age": "9"}), nil, ""},
-		"that is the caller's": {refuse(429, nil), never, ""},
-		"that is a 503":        {refuse(503, nil), nil, ""},
+		"that says nothing":    {upstream{code: 429}, nil, httplimit.ErrNoDelay.Error()},
+		"that says no time":    {upstream{code: 429, header: headers{"Retry-After": "0"}}, nil, ""},
+		"of a cache":           {upstream{code: 429, header: headers{"Retry-After": "9", "Age": "9"}}, nil, ""},
+		"that is the caller's": {upstream{code: 429}, never, ""},
+		"that is a 503":        {upstream{code: 503}, nil, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var told error
 			l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
-			get(t, client(t, &httplimit.Transport{
-				Limiter: l, After: test.after, OnError: func(err error) { told = err },
-			}), serve(t, test.answer).URL)
+			get(t, &httplimit.Transport{
+				Limiter: l, Base: &test.upstream, After: test.after, OnError: func(err error) { told = err },
+			}, "http://upstream")
 			assert.Empty(t, l.Pauses())
 			if test.want == "" {
 				assert.NoError(t, told)

@@ -186,28 +186,21 @@ func TestWhichHeaderCounts(t *testing.T) {
 // FuzzRetryAfter sends anything in every header.
 func FuzzRetryAfter(f *testing.F) {
 	for _, value := range []string{
-		"", "0", "2.0", "-1", "NaN", "Inf", "1e309", "99999999999999999999", "1772366460", "1772366460250",
-		"6m0s", "2562047h47m16.854775807s", "2026-03-01T12:01:00Z", upstreamDate, "Monday, 02-Jan-69 15:04:05 GMT",
-		`"default";r=0;t=30`, `"a\`, `;;r=0;t=1,`, "limit=100, remaining=0, reset=30", "remaining=0,reset=9e99",
+		"", "0", "2.0", "-1", "NaN", "1e309", "99999999999999999999", "1772366460", "2562047h47m16.854775807s",
+		"Monday, 02-Jan-69 15:04:05 GMT", `"default";r=0;t=30`, `"a\`, `;;r=0;t=1,`, "remaining=0,reset=9e99",
 	} {
-		f.Add(value, upstreamDate, "0", int64(0))
-		f.Add(value, value, value, int64(math.MaxInt64))
+		f.Add(value, upstreamDate, int64(0))
+		f.Add(value, value, int64(math.MaxInt64))
 	}
-	f.Fuzz(func(t *testing.T, value, date, remaining string, seconds int64) {
+	f.Fuzz(func(t *testing.T, value, date string, seconds int64) {
 		for _, name := range []string{
 			"Retry-After-Ms", "Retry-After", "X-Retry-In", "RateLimit", "RateLimit-Reset", "X-RateLimit-Reset-After",
 		} {
 			resp := &http.Response{Header: http.Header{}}
 			resp.Header.Set("Date", date)
-			resp.Header.Set("RateLimit-Remaining", remaining)
 			resp.Header.Set(name, value)
-			pause, ok := httplimit.RetryAfter(resp, time.Unix(seconds, 0))
-			if pause < 0 || !ok && pause != 0 {
+			if pause, ok := httplimit.RetryAfter(resp, time.Unix(seconds, 0)); pause < 0 || !ok && pause != 0 {
 				t.Errorf("%s: %q: %v, %v", name, value, pause, ok)
-			}
-			resp.Header.Set("Age", "1")
-			if _, ok := httplimit.RetryAfter(resp, time.Unix(seconds, 0)); ok {
-				t.Errorf("%s: %q comes from a cache", name, value)
 			}
 		}
 	})

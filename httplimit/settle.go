@@ -19,7 +19,7 @@ const (
 	// settleBound ends a settlement that Redis does not answer.
 	settleBound = 5 * time.Second
 
-	// settleEvery is how far apart a Transport sends settlements.
+	// settleEvery is how far apart a Transport sends batches of settlements.
 	settleEvery = 50 * time.Millisecond
 )
 
@@ -59,24 +59,30 @@ func (t *Transport) settle(ctx context.Context, turn *fairlimit.Turn, used fairl
 }
 
 // settlements are sent together, so that a busy Transport does not ask Redis twice
-// for each request: a limiter makes one question of them. The first goes at once.
-// Batches are settleEvery apart.
+// for each request. The first goes at once. Batches are settleEvery apart.
 type settlements struct {
-	mu    sync.Mutex
-	batch time.Time // when the last one goes, or went
+	mu      sync.Mutex
+	sent    time.Time // the last batch
+	waiting []func()  // the next one: each settles a turn
 }
 
 func (s *settlements) add(settle func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, next := time.Now(), s.batch.Add(settleEvery)
-	switch {
-	case !now.Before(next):
-		s.batch = now
-	case !now.Before(s.batch): // it has gone
-		s.batch = next
+	s.waiting = append(s.waiting, settle)
+	if len(s.waiting) == 1 {
+		time.AfterFunc(time.Until(s.sent.Add(settleEvery)), s.send)
 	}
-	time.AfterFunc(s.batch.Sub(now), settle)
+}
+
+// send sends all that wait: a limiter makes one question of them.
+func (s *settlements) send() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, settle := range s.waiting {
+		go settle()
+	}
+	s.waiting, s.sent = nil, time.Now()
 }
 
 // watched is the body of a response. It keeps what its caller reads, and calls

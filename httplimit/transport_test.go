@@ -1,11 +1,10 @@
 package httplimit_test
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -17,52 +16,51 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/httplimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// upstream is a server that counts what reaches it. Unless the test says what
-// to answer, it answers 200.
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+var (
+	limiter = limitertest.Alone
+	status  = limitertest.Status
+)
+
+type (
+	pausing = limitertest.Pausing
+	waiter  = limitertest.Waiter
+)
+
+// upstream is a base that counts what it is sent. Unless the test says what to
+// answer, it answers 200.
 type upstream struct {
-	*httptest.Server
-	reached atomic.Int64
+	code   int
+	header map[string]string
+	sent   int
 }
 
-func serve(t *testing.T, answer http.HandlerFunc) *upstream {
-	u := &upstream{}
-	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		u.reached.Add(1)
-		if answer != nil {
-			answer(w, r)
-		}
-	}))
-	t.Cleanup(u.Close)
-	return u
-}
-
-// refuse answers with the status, the headers, and the body "slow down".
-func refuse(code int, headers map[string]string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		for key, value := range headers {
-			w.Header().Set(key, value)
-		}
-		w.WriteHeader(code)
-		_, _ = io.WriteString(w, "slow down")
+func (u *upstream) RoundTrip(*http.Request) (*http.Response, error) {
+	u.sent++
+	resp := &http.Response{
+		StatusCode: cmp.Or(u.code, http.StatusOK), Header: http.Header{},
+		Body: io.NopCloser(strings.NewReader("slow down")),
 	}
+	for key, value := range u.header {
+		resp.Header.Set(key, value)
+	}
+	return resp, nil
 }
 
-// client sends through the Transport, on connections that end with the test.
-func client(t *testing.T, transport *httplimit.Transport) *http.Client {
-	base := &http.Transport{}
-	t.Cleanup(base.CloseIdleConnections)
-	if transport.Base == nil {
-		transport.Base = base
-	}
-	return &http.Client{Transport: transport}
-}
+// sender is a base in the test's hands.
+type sender func(*http.Request) (*http.Response, error)
+
+func (s sender) RoundTrip(req *http.Request) (*http.Response, error) { return s(req) }
 
 // get returns the status and the body.
-func get(t *testing.T, c *http.Client, url string) (int, string) {
+func get(t *testing.T, transport *httplimit.Transport, url string) (int, string) {
 	t.Helper()
-	resp, err := c.Get(url)
+	resp, err := (&http.Client{Transport: transport}).Get(url)
 	require.NoError(t, err)
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
@@ -71,21 +69,20 @@ func get(t *testing.T, c *http.Client, url string) (int, string) {
 }
 
 func TestARequestThatWouldComeTooLateIsNeverSent(t *testing.T) {
-	u := serve(t, nil)
-	l := limiter(t, fairlimit.PerHour(2))
-	c := client(t, &httplimit.Transport{Limiter: l})
+	u, l := &upstream{}, limiter(t, fairlimit.PerHour(2))
+	c := &http.Client{Transport: &httplimit.Transport{Limiter: l, Base: u}, Timeout: time.Minute}
 	for range 2 {
-		code, _ := get(t, c, u.URL)
-		assert.Equal(t, http.StatusOK, code)
+		resp, err := c.Get("http://upstream")
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
 	}
-	c.Timeout = time.Minute
-	_, err := c.Get(u.URL)
+	_, err := c.Get("http://upstream")
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	var refused *fairlimit.RefusedError
 	require.ErrorAs(t, err, &refused)
 	assert.Greater(t, refused.Wait, 50*time.Minute)
 	assert.True(t, os.IsTimeout(err), "as of any request that is out of time")
-	assert.EqualValues(t, 2, u.reached.Load())
+	assert.Equal(t, 2, u.sent)
 	assert.Zero(t, status(t, l).Queued)
 }
 
@@ -115,10 +112,9 @@ func TestTheRequestIsHandedOnAsItIs(t *testing.T) {
 	assert.Equal(t, headers, req.Header)
 	assert.Zero(t, body.closed.Load(), "that is for those who send it")
 
-	failed := errors.New("no route")
-	transport.Base = sender(func(*http.Request) (*http.Response, error) { return nil, failed })
+	transport.Base = sender(func(*http.Request) (*http.Response, error) { return nil, assert.AnError })
 	_, err = transport.RoundTrip(req)
-	assert.Equal(t, failed, err)
+	assert.Equal(t, assert.AnError, err)
 }
 
 // TestWhatIsNotSentHasItsBodyClosed goes through all that can go wrong before a
@@ -163,31 +159,23 @@ func TestWhatIsNotSentHasItsBodyClosed(t *testing.T) {
 }
 
 func TestARequestCostsItsPermits(t *testing.T) {
-	u := serve(t, nil)
-	l := limiter(t, fairlimit.PerHour(10))
-	c := client(t, &httplimit.Transport{Limiter: l, Permits: func(r *http.Request) int {
+	u, l := &upstream{}, limiter(t, fairlimit.PerHour(10))
+	transport := &httplimit.Transport{Limiter: l, Base: u, Permits: func(r *http.Request) int {
 		return len(r.URL.Query()["id"])
-	}})
-	get(t, c, u.URL+"?id=1&id=2&id=3")
-	assert.Equal(t, 7, status(t, l).Available)
-	get(t, c, u.URL+"?id=1")
-	assert.Equal(t, 6, status(t, l).Available)
-	get(t, c, u.URL)
-	assert.Equal(t, 6, status(t, l).Available, "0 permits cost nothing")
-	assert.EqualValues(t, 3, u.reached.Load())
+	}}
+	for query, left := range []int{10, 9, 7} { // 0 permits cost nothing
+		get(t, transport, "http://upstream?"+strings.Repeat("id=1&", query))
+		assert.Equal(t, left, status(t, l).Available)
+	}
+	assert.Equal(t, 3, u.sent)
 }
 
 func TestIdleConnectionsOfTheBaseAreClosed(t *testing.T) {
 	base := &idle{}
-	(&http.Client{Transport: &httplimit.Transport{Base: base}}).CloseIdleConnections()
+	(&httplimit.Transport{Base: base}).CloseIdleConnections()
 	assert.True(t, base.closed)
-	(&http.Client{Transport: &httplimit.Transport{Base: sender(nil)}}).CloseIdleConnections()
+	(&httplimit.Transport{Base: sender(nil)}).CloseIdleConnections()
 }
-
-// sender is a base in the test's hands.
-type sender func(*http.Request) (*http.Response, error)
-
-func (s sender) RoundTrip(req *http.Request) (*http.Response, error) { return s(req) }
 
 type idle struct {
 	sender

@@ -2,7 +2,6 @@ package gate_test
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -80,50 +79,36 @@ func TestTheLongestPauseCounts(t *testing.T) {
 		start := time.Now()
 		g.Shut(t.Context(), l, time.Minute, nil)
 		g.Shut(t.Context(), l, time.Second, nil)
+		require.NoError(t, g.Enter(t.Context(), l, 0), "no permits need no turn")
 		time.AfterFunc(30*time.Second, func() { g.Shut(t.Context(), l, time.Minute, nil) })
 		assert.Equal(t, []time.Duration{90 * time.Second}, enter(t, g, l, start, 1), "those who sleep hear of it")
 	})
 }
 
-func TestAPauseBeyondTheDeadlineRefusesAtOnce(t *testing.T) {
+func TestWhoeverCannotWaitOutAPauseLeavesAtOnce(t *testing.T) {
 	inBubble(t, fairlimit.PerSecond(5), func(t *testing.T, g *gate.Gate, l unpausing) {
+		start := time.Now()
 		g.Shut(t.Context(), l, time.Minute, nil)
 		ctx, cancel := context.WithTimeout(t.Context(), 59*time.Second)
 		defer cancel()
-		start := time.Now()
 		err := g.Enter(ctx, l, 1)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		var refused *fairlimit.RefusedError
 		require.ErrorAs(t, err, &refused)
 		assert.Equal(t, time.Minute, refused.Wait)
 		assert.Zero(t, time.Since(start))
-		assert.Equal(t, 5, limitertest.Status(t, l).Available)
 
-		longer, cancel := context.WithTimeout(t.Context(), 61*time.Second)
-		defer cancel()
-		require.NoError(t, g.Enter(longer, l, 1))
-	})
-}
-
-func TestWhoeverLeavesDuringAPauseLeavesAtOnce(t *testing.T) {
-	inBubble(t, fairlimit.PerSecond(5), func(t *testing.T, g *gate.Gate, l unpausing) {
-		g.Shut(t.Context(), l, time.Minute, nil)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		start := time.Now()
-		time.AfterFunc(time.Second, func() { cancel(assert.AnError) })
-		err := g.Enter(ctx, l, 1)
+		leaving, leave := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { leave(assert.AnError) })
+		err = g.Enter(leaving, l, 1)
 		require.ErrorIs(t, err, context.Canceled)
 		require.ErrorIs(t, err, assert.AnError)
 		assert.Equal(t, time.Second, time.Since(start))
-	})
-}
+		assert.Equal(t, 5, limitertest.Status(t, l).Available)
 
-func TestNoPermitsNeedNoTurn(t *testing.T) {
-	inBubble(t, fairlimit.PerSecond(5), func(t *testing.T, g *gate.Gate, l unpausing) {
-		g.Shut(t.Context(), l, time.Minute, nil)
-		start := time.Now()
-		require.NoError(t, g.Enter(t.Context(), l, 0))
-		assert.Zero(t, time.Since(start))
+		longer, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		require.NoError(t, g.Enter(longer, l, 1))
 	})
 }
 
@@ -176,30 +161,26 @@ func TestACallerThatLeavesDoesNotStayForItsPause(t *testing.T) {
 
 func TestAPauseThatIsRecordedLeavesTheRestToTheLimiter(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		l := pausing{
-			Limiter: limitertest.New(t, rdb, fairlimit.PerSecond(5)),
-			pause:   func(context.Context, time.Duration) error { return nil },
-		}
+		l := &limitertest.Pausing{Limiter: limitertest.New(t, rdb, fairlimit.PerSecond(5))}
 		var g gate.Gate
 		start := time.Now()
 		g.Shut(t.Context(), l, time.Minute, func(err error) { t.Error(err) })
-		assert.Zero(t, time.Since(start))
+		assert.Equal(t, []time.Duration{time.Minute}, l.Pauses())
 		assert.Equal(t, []time.Duration{0}, enter(t, &g, l, start, 1))
 	})
 }
 
-func TestAPauseThatFailsHoldsTheDoorFromTheCallOn(t *testing.T) {
+func TestAPauseThatFailsShutsTheGateFromTheCallOn(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		failed := errors.New("no")
 		l := pausing{
 			Limiter: limitertest.New(t, rdb, fairlimit.PerSecond(5)),
-			pause:   func(context.Context, time.Duration) error { time.Sleep(2 * time.Second); return failed },
+			pause:   func(context.Context, time.Duration) error { time.Sleep(2 * time.Second); return assert.AnError },
 		}
 		var g gate.Gate
 		told := make(chan error, 1)
 		start := time.Now()
 		g.Shut(t.Context(), l, time.Minute, func(err error) { told <- err })
-		require.ErrorIs(t, <-told, failed)
+		require.ErrorIs(t, <-told, assert.AnError)
 		assert.Equal(t, 2*time.Second, time.Since(start))
 		assert.Equal(t, []time.Duration{time.Minute}, enter(t, &g, l, start, 1))
 	})
