@@ -88,7 +88,8 @@ func TestOnErrorHearsOfA429ThatCannotBeRead(t *testing.T) {
 		want     string
 	}{
 		"of which nothing can be read": {
-			upstream{code: 429, header: headers{"Retry-After": "in a while", "X-RateLimit-Limit": "5"}}, nil,
+			upstream{code: 429, header: headers{"Retry-After": "in a while", "X-RateLimit-Limit": "5"}},
+			nil,
 			httplimit.ErrNoDelay.Error() + `: Retry-After: ["in a while"], X-Ratelimit-Limit: ["5"]`,
 		},
 		"that says nothing":    {upstream{code: 429}, nil, httplimit.ErrNoDelay.Error()},

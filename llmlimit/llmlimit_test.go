@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -30,29 +31,37 @@ import (
 func TestMain(m *testing.M) { redistest.Main(m) }
 
 // units are the quotas of a provider, by unit; "" is requests.
-type units map[string]fairlimit.Quota
+type units = map[string]fairlimit.Quota
+
+const input, output = llmlimit.InputTokens, llmlimit.OutputTokens
 
 // queue makes a queue for a provider's units.
-func queue(t testing.TB, rdb redis.UniversalClient, name string, of units, opts ...fairlimit.Option) *fairlimit.Queue {
+func queue(t testing.TB, rdb redis.UniversalClient, of units, opts ...fairlimit.Option) *fairlimit.Queue {
 	t.Helper()
 	for unit, quota := range of {
 		if unit != "" {
 			opts = append(opts, fairlimit.WithUnit(unit, quota))
 		}
 	}
-	q, err := fairlimit.NewQueue(rdb, name, of[""], opts...)
+	q, err := fairlimit.NewQueue(rdb, t.Name(), of[""], opts...)
 	require.NoError(t, err)
 	return q
 }
 
-// post sends a body, and returns the status and the answer once it was read.
-func post(ctx context.Context, c *http.Client, url, body string) (int, string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
-	if err != nil {
-		return 0, "", err
-	}
+// request is one for an answer of so many tokens, in the words of all providers.
+func request(
+	ctx context.Context, url string, n, tokens, most, characters int, took time.Duration, fields string,
+) *http.Request {
+	body := fmt.Sprintf(`{"model":"m","number":%d,"output":%d,"took":%d,"max_tokens":%d%s,"messages":[%q]}`,
+		n, tokens, took, most, fields, strings.Repeat("why ", max(0, characters-100)/4))
+	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := c.Do(req)
+	return req
+}
+
+// send returns the status, and the answer once it was read.
+func send(transport http.RoundTripper, req *http.Request) (int, string, error) {
+	resp, err := (&http.Client{Transport: transport}).Do(req)
 	if err != nil {
 		return 0, "", err
 	}
@@ -61,87 +70,66 @@ func post(ctx context.Context, c *http.Client, url, body string) (int, string, e
 	return resp.StatusCode, string(answer), err
 }
 
-// body is a request for an answer, in the words of all providers.
-func body(n, tokens, most, characters int, took time.Duration, fields string) string {
-	text := llmtest.Ask(n, tokens, took)
-	text += strings.Repeat(" why", max(0, characters-len(text)-60)/4)
-	return fmt.Sprintf(`{"model":"m","max_tokens":%d%s,"messages":[{"role":"user","content":%q}]}`, most, fields, text)
-}
+const messages = "http://anthropic/v1/messages"
 
 // Four processes with five callers each share the budgets of a provider. Nobody is
 // turned away, all go in the order in which they asked, and little is unused.
 func TestProcessesKeepTheBudgetsOfAProvider(t *testing.T) {
 	perMinute := fairlimit.PerMinute
+	tokens := units{"": perMinute(200), llmlimit.Tokens: perMinute(20_000)}
 	for name, test := range map[string]struct {
 		provider llmlimit.Provider
+		upstream func(units) *llmtest.Upstream
 		units    units
-		upstream func(u units) *llmtest.Upstream
 		url      string
 		fields   string
 		most     int
-		opts     []fairlimit.Option
+		guard    time.Duration
 		unit     string // of which so much is to be used
 		part     float64
 		calls    int     // in all
 		worst    float64 // of the quota, in any window
 	}{
 		"OpenAI": {
-			provider: llmlimit.OpenAI, units: units{"": perMinute(200), llmlimit.Tokens: perMinute(20_000)},
-			upstream: func(u units) *llmtest.Upstream { return llmtest.OpenAI(u[""], u[llmlimit.Tokens]) },
-			url:      "http://openai/v1/chat/completions", most: 400, unit: llmlimit.Tokens, part: 0.8, calls: 150, worst: 1,
+			provider: llmlimit.OpenAI, upstream: llmtest.OpenAI, units: tokens,
+			url: "http://openai/v1/chat/completions", most: 400,
+			unit: llmlimit.Tokens, part: 0.8, calls: 150, worst: 1,
 		},
 		"Azure": {
-			provider: llmlimit.Azure, units: units{"": perMinute(200), llmlimit.Tokens: perMinute(20_000)},
-			upstream: func(u units) *llmtest.Upstream { return llmtest.Azure(u[""], u[llmlimit.Tokens]) },
-			url:      "http://azure/openai/deployments/m/chat/completions", most: 400,
+			provider: llmlimit.Azure, upstream: llmtest.Azure, units: tokens,
+			url: "http://azure/openai/deployments/m/chat/completions", most: 400,
 			fields: `,"stream":true,"stream_options":{"include_usage":true}`,
 			unit:   llmlimit.Tokens, part: 0.7, calls: 100, worst: 1,
 		},
 		"Anthropic": {
-			provider: llmlimit.Anthropic,
-			units: units{
-				"": perMinute(200), llmlimit.InputTokens: perMinute(80_000), llmlimit.OutputTokens: perMinute(20_000),
-			},
-			upstream: func(u units) *llmtest.Upstream {
-				return llmtest.Anthropic(u[""], u[llmlimit.InputTokens], u[llmlimit.OutputTokens])
-			},
-			url: "http://anthropic/v1/messages", fields: `,"stream":true`, most: 4096,
-			opts: []fairlimit.Option{fairlimit.WithGuard(4 * time.Second)},
-			unit: llmlimit.OutputTokens, part: 0.8, calls: 200, worst: 1.15,
+			provider: llmlimit.Anthropic, upstream: llmtest.Anthropic,
+			units: units{"": perMinute(200), input: perMinute(80_000), output: perMinute(20_000)},
+			url:   messages, fields: `,"stream":true`, most: 4096, guard: 4 * time.Second,
+			unit: output, part: 0.8, calls: 200, worst: 1.15,
 		},
 	} {
 		test.calls = redistest.Long(test.calls/2, test.calls)
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server, upstream := redistest.Mini(t), test.upstream(test.units)
-				base := pipe.Serve(t, upstream)
-				began := time.Now()
-				asked := make([]time.Time, test.calls)
+				server, upstream, began := redistest.Mini(t), test.upstream(test.units), time.Now()
+				base, asked := pipe.Serve(t, upstream), make([]time.Time, test.calls)
 				var callers sync.WaitGroup
-				var mu sync.Mutex
-				next := 0
-				number := func() int {
-					mu.Lock()
-					defer mu.Unlock()
-					next++
-					return next - 1
-				}
+				var next atomic.Int64
 				for process := range 4 {
-					q := queue(t, server.NewClient(t), t.Name(), test.units, test.opts...)
+					q := queue(t, server.NewClient(t), test.units, fairlimit.WithGuard(max(test.guard, 250*time.Millisecond)))
 					transport := llmlimit.New(q, test.provider)
 					transport.Base = base
 					transport.OnError = func(err error) { t.Error(err) }
-					client := &http.Client{Transport: transport}
 					for caller := range 5 {
 						random := rand.New(rand.NewPCG(uint64(process), uint64(caller)))
 						callers.Go(func() {
 							time.Sleep(time.Duration(process+4*caller) * time.Millisecond)
-							for n := number(); n < test.calls; n = number() {
+							for n := int(next.Add(1)) - 1; n < test.calls; n = int(next.Add(1)) - 1 {
 								tokens := int(200 * math.Exp(0.6*random.NormFloat64()))
 								took := time.Duration(tokens) * 5 * time.Millisecond
 								asked[n] = time.Now()
-								status, _, err := post(t.Context(), client, test.url,
-									body(n, tokens, test.most, 300+random.IntN(1500), took, test.fields))
+								status, _, err := send(transport, request(t.Context(), test.url,
+									n, tokens, test.most, 300+random.IntN(1500), took, test.fields))
 								assert.NoError(t, err)
 								assert.Equal(t, http.StatusOK, status)
 							}
@@ -151,11 +139,12 @@ func TestProcessesKeepTheBudgetsOfAProvider(t *testing.T) {
 				callers.Wait()
 				synctest.Wait()
 
-				calls := upstream.Calls()
+				calls, refused := upstream.Calls()
 				assert.Len(t, calls, test.calls)
-				assert.Zero(t, upstream.Refused())
+				assert.Zero(t, refused)
 				slices.SortStableFunc(calls, func(a, b llmtest.Call) int { return asked[a.Number].Compare(asked[b.Number]) })
-				assert.True(t, slices.IsSortedFunc(calls, func(a, b llmtest.Call) int { return a.At.Compare(b.At) }), "in order")
+				inOrder := slices.IsSortedFunc(calls, func(a, b llmtest.Call) int { return a.At.Compare(b.At) })
+				assert.True(t, inOrder)
 				took := time.Since(began)
 				for unit, quota := range test.units {
 					used, worst := upstream.Used(unit)
@@ -172,18 +161,19 @@ func TestProcessesKeepTheBudgetsOfAProvider(t *testing.T) {
 	}
 }
 
-// anthropic is a queue of Anthropic's units, and a client that takes its turns.
-func anthropic(
-	t *testing.T, rdb redis.UniversalClient, base http.RoundTripper, output int,
-) (*fairlimit.Queue, *http.Client) {
+// anthropic is a queue of Anthropic's units, and what takes its turns.
+func anthropic(t *testing.T, base http.RoundTripper, rdb redis.UniversalClient, outputs int) (
+	*fairlimit.Queue, http.RoundTripper,
+) {
 	t.Helper()
-	q := queue(t, rdb, redistest.Name(t), units{
-		"": fairlimit.PerHour(10), llmlimit.InputTokens: fairlimit.PerHour(10_000),
-		llmlimit.OutputTokens: fairlimit.PerHour(output),
-	})
+	q := queue(t, rdb, ofAnthropic(outputs))
 	transport := llmlimit.New(q, llmlimit.Anthropic)
 	transport.Base = base
-	return q, &http.Client{Transport: transport}
+	return q, transport
+}
+
+func ofAnthropic(outputs int) units {
+	return units{"": fairlimit.PerHour(10), input: fairlimit.PerHour(10_000), output: fairlimit.PerHour(outputs)}
 }
 
 func available(t *testing.T, q *fairlimit.Queue, unit string) int {
@@ -193,35 +183,25 @@ func available(t *testing.T, q *fairlimit.Queue, unit string) int {
 
 func TestAStreamIsSettledOnceItIsOver(t *testing.T) {
 	for name, test := range map[string]struct {
-		read   func(t *testing.T, resp *http.Response)
+		deltas int // that are read
 		output int
 	}{
-		"read to its end": {func(t *testing.T, resp *http.Response) {
-			_, err := io.ReadAll(resp.Body)
-			require.NoError(t, err)
-		}, 200},
-		"closed early": {func(t *testing.T, resp *http.Response) {
-			lines, seen := bufio.NewScanner(resp.Body), 0
-			for seen < 2 && lines.Scan() {
-				seen += strings.Count(lines.Text(), "text_delta")
-			}
-		}, 100},
+		"read to its end": {5, 200},
+		"closed early":    {2, 100},
 	} {
 		t.Run(name, func(t *testing.T) {
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				upstream := llmtest.Anthropic(fairlimit.PerHour(10), fairlimit.PerHour(10_000), fairlimit.PerHour(8_000))
-				q, client := anthropic(t, rdb, pipe.Serve(t, upstream), 8_000)
-				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://anthropic/v1/messages",
-					strings.NewReader(body(0, 200, 500, 500, 4*time.Second, `,"stream":true`)))
+				q, transport := anthropic(t, pipe.Serve(t, llmtest.Anthropic(ofAnthropic(8_000))), rdb, 8_000)
+				resp, err := transport.RoundTrip(request(t.Context(), messages, 0, 200, 500, 500, 4*time.Second, `,"stream":true`))
 				require.NoError(t, err)
-				req.Header.Set("Content-Type", "application/json")
-				resp, err := client.Do(req)
-				require.NoError(t, err)
-				assert.Equal(t, 7500, available(t, q, llmlimit.OutputTokens), "reserved until then")
-				test.read(t, resp)
+				assert.Equal(t, 7500, available(t, q, output), "reserved until then")
+				lines, seen := bufio.NewScanner(resp.Body), 0
+				for seen < test.deltas && lines.Scan() {
+					seen += strings.Count(lines.Text(), "text_delta")
+				}
 				require.NoError(t, resp.Body.Close())
 				synctest.Wait()
-				assert.Equal(t, 8000-test.output, available(t, q, llmlimit.OutputTokens))
+				assert.Equal(t, 8000-test.output, available(t, q, output))
 				assert.Equal(t, 9, limitertest.Status(t, q).Available)
 			})
 		})
@@ -230,131 +210,98 @@ func TestAStreamIsSettledOnceItIsOver(t *testing.T) {
 
 func TestARequestThatIsRefusedIsNotSent(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		upstream := llmtest.OpenAI(fairlimit.PerHour(10), fairlimit.PerHour(1000))
-		q := queue(t, rdb, t.Name(), units{"": fairlimit.PerHour(10), llmlimit.Tokens: fairlimit.PerHour(1000)})
-		send := func(ctx context.Context, transport http.RoundTripper, most int) error {
-			_, _, err := post(ctx, &http.Client{Transport: transport}, "http://openai/v1/chat/completions",
-				body(0, 10, most, 0, 0, ""))
+		of := units{"": fairlimit.PerHour(10), llmlimit.Tokens: fairlimit.PerHour(1000)}
+		q, upstream := queue(t, rdb, of), llmtest.OpenAI(of)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ask := func(transport http.RoundTripper, most int) error {
+			_, _, err := send(transport, request(ctx, "http://openai/v1/chat/completions", 0, 10, most, 0, 0, ""))
 			return err
 		}
 		transport := llmlimit.New(q, llmlimit.OpenAI)
 		transport.Base = pipe.Serve(t, upstream)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.ErrorIs(t, send(ctx, transport, 1001), fairlimit.ErrExceedsQuota)
-		require.NoError(t, send(ctx, transport, 1000))
+		require.ErrorIs(t, ask(transport, 1001), fairlimit.ErrExceedsQuota)
+		require.NoError(t, ask(transport, 1000))
 		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, send(ctx, transport, 1), &refused)
+		require.ErrorAs(t, ask(transport, 1), &refused)
 		assert.Greater(t, refused.Wait, 50*time.Minute)
 
-		other := llmlimit.New(q, llmlimit.Anthropic)
-		require.ErrorIs(t, send(ctx, other, 1), fairlimit.ErrUnknownUnit)
-		require.ErrorIs(t, send(ctx, llmlimit.New(nil, llmlimit.OpenAI), 1), fairlimit.ErrInvalidOption)
-		require.ErrorIs(t, send(ctx, llmlimit.New(q, llmlimit.Provider{}), 1), fairlimit.ErrInvalidOption)
-		assert.Len(t, upstream.Calls(), 1)
+		require.ErrorIs(t, ask(llmlimit.New(q, llmlimit.Anthropic), 1), fairlimit.ErrUnknownUnit)
+		require.ErrorIs(t, ask(llmlimit.New(nil, llmlimit.OpenAI), 1), fairlimit.ErrInvalidOption)
+		require.ErrorIs(t, ask(llmlimit.New(q, llmlimit.Provider{}), 1), fairlimit.ErrInvalidOption)
+		calls, _ := upstream.Calls()
+		assert.Len(t, calls, 1)
 	})
 }
 
 // A first guess of 512 tokens would keep all requests from a quota of 300.
 func TestAGuessFitsTheQuota(t *testing.T) {
 	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		upstream := llmtest.Anthropic(fairlimit.PerHour(10), fairlimit.PerHour(10_000), fairlimit.PerHour(300))
-		q, client := anthropic(t, rdb, pipe.Serve(t, upstream), 300)
-		status, _, err := post(t.Context(), client, "http://anthropic/v1/messages", body(0, 100, 4096, 500, 0, ""))
+		q, transport := anthropic(t, pipe.Serve(t, llmtest.Anthropic(ofAnthropic(300))), rdb, 300)
+		status, _, err := send(transport, request(t.Context(), messages, 0, 100, 4096, 500, 0, ""))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status)
 		synctest.Wait()
-		assert.Equal(t, 200, available(t, q, llmlimit.OutputTokens))
+		assert.Equal(t, 200, available(t, q, output))
 	})
 }
 
-func TestWhatPausesTheQueue(t *testing.T) {
-	const tokensLeft = "X-Ratelimit-Remaining-Tokens"
-	for name, test := range map[string]struct {
-		provider llmlimit.Provider
-		status   int
-		header   map[string]string
-		body     string
-		want     time.Duration
-	}{
-		"as long as it says": {llmlimit.Anthropic, 429, map[string]string{"Retry-After": "30"}, "", 30 * time.Second},
-		"until the tokens are back": {
-			llmlimit.OpenAI, 429,
-			map[string]string{tokensLeft: "0", "X-Ratelimit-Reset-Tokens": "1m30s", "X-Ratelimit-Reset-Requests": "3h"},
-			"", 90 * time.Second,
-		},
-		"overloaded":      {llmlimit.Anthropic, 529, nil, "", time.Second},
-		"it does not say": {llmlimit.OpenAI, 429, nil, "", time.Second},
-		"the body says":   {llmlimit.Gemini, 429, nil, retryInfo, 37 * time.Second},
-		"in an array":     {llmlimit.Gemini, 429, nil, "[" + retryInfo + "\n]", 37 * time.Second},
-		"for too long": {
-			llmlimit.Gemini, 429, nil, strings.Replace(retryInfo, "37s", "3700s", 1), time.Minute,
-		},
-		"something else":      {llmlimit.OpenAI, 500, nil, "", 0},
-		"a bad request":       {llmlimit.Anthropic, 400, nil, "", 0},
-		"all is well, so far": {llmlimit.OpenAI, 200, map[string]string{tokensLeft: "0"}, "", 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				q := queue(t, rdb, t.Name(), units{
-					"": fairlimit.PerHour(10), llmlimit.Tokens: fairlimit.PerHour(10_000),
-					llmlimit.InputTokens: fairlimit.PerHour(10_000), llmlimit.OutputTokens: fairlimit.PerHour(10_000),
-				})
-				transport := llmlimit.New(q, test.provider)
-				transport.MaxPause = max(test.want, time.Minute)
-				transport.Base = sender(func(*http.Request) (*http.Response, error) {
-					resp := &http.Response{StatusCode: test.status, Header: http.Header{}}
-					resp.Body = io.NopCloser(strings.NewReader(test.body))
-					for name, value := range test.header {
-						resp.Header.Set(name, value)
-					}
-					return resp, nil
-				})
-				_, answer, err := post(t.Context(), &http.Client{Transport: transport}, "http://llm", body(0, 0, 100, 0, 0, ""))
-				require.NoError(t, err)
-				assert.Equal(t, test.body, answer)
-				synctest.Wait()
-				paused := limitertest.Status(t, q).Paused
-				if test.want == time.Second { // the queue may not pause for so short a time
-					assert.LessOrEqual(t, paused, 2*time.Second)
-					paused = min(paused, test.want)
-				}
-				assert.Equal(t, test.want, paused)
-			})
-		})
-	}
+// answering is a base that answers in one way.
+type answering struct {
+	status int
+	header map[string]string
+	body   string
 }
 
-// The provider's clock is not the client's. Both are in the answer: its Date, and
-// when the tokens are back.
-func TestAResetCountsFromTheAnswersDate(t *testing.T) {
-	for name, ahead := range map[string]time.Duration{
-		"the clock is right": 0, "the client's is slow": 10 * time.Minute, "the client's is fast": -10 * time.Minute,
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				base := sender(func(*http.Request) (*http.Response, error) {
-					now, header := time.Now().Add(ahead).UTC(), http.Header{}
-					header.Set("Date", now.Format(http.TimeFormat))
-					header.Set("Anthropic-Ratelimit-Output-Tokens-Remaining", "0")
-					header.Set("Anthropic-Ratelimit-Output-Tokens-Reset", now.Add(40*time.Second).Format(time.RFC3339))
-					header.Set("Anthropic-Ratelimit-Requests-Remaining", "7")
-					header.Set("Anthropic-Ratelimit-Requests-Reset", now.Add(50*time.Second).Format(time.RFC3339))
-					return &http.Response{StatusCode: 429, Header: header, Body: http.NoBody}, nil
-				})
-				q, client := anthropic(t, rdb, base, 8_000)
-				_, _, err := post(t.Context(), client, "http://anthropic/v1/messages", body(0, 10, 100, 0, 0, ""))
-				require.NoError(t, err)
-				assert.Equal(t, 40*time.Second, limitertest.Status(t, q).Paused)
-			})
-		})
+func (a answering) RoundTrip(*http.Request) (*http.Response, error) {
+	resp := &http.Response{StatusCode: a.status, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(a.body))}
+	for name, value := range a.header {
+		resp.Header.Set(name, value)
 	}
+	return resp, nil
 }
 
 const retryInfo = `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":[` +
 	`{"@type":"type.googleapis.com/google.rpc.QuotaFailure"},` +
 	`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"37s"}]}}`
 
-type sender func(*http.Request) (*http.Response, error)
-
-func (s sender) RoundTrip(req *http.Request) (*http.Response, error) { return s(req) }
+func TestWhatPausesTheQueue(t *testing.T) {
+	const tokensLeft, atLeast = "X-Ratelimit-Remaining-Tokens", 2 * time.Second
+	type headers = map[string]string
+	for name, test := range map[string]struct {
+		provider llmlimit.Provider
+		answer   answering
+		want     time.Duration
+	}{
+		"as long as it says": {llmlimit.Anthropic, answering{429, headers{"Retry-After": "30"}, ""}, 30 * time.Second},
+		"until the tokens are back": {llmlimit.OpenAI, answering{429, headers{
+			tokensLeft: "0", "X-Ratelimit-Reset-Tokens": "1m30s", "X-Ratelimit-Reset-Requests": "3h",
+		}, ""}, time.Minute}, // MaxPause
+		"overloaded":          {llmlimit.Anthropic, answering{529, nil, ""}, atLeast},
+		"it does not say":     {llmlimit.OpenAI, answering{429, nil, ""}, atLeast},
+		"the body says":       {llmlimit.Gemini, answering{429, nil, retryInfo}, 37 * time.Second},
+		"in an array":         {llmlimit.Gemini, answering{429, nil, "[" + retryInfo + "\n]"}, 37 * time.Second},
+		"something else":      {llmlimit.OpenAI, answering{500, nil, ""}, 0},
+		"a bad request":       {llmlimit.Anthropic, answering{400, nil, ""}, 0},
+		"all is well, so far": {llmlimit.OpenAI, answering{200, headers{tokensLeft: "0"}, ""}, 0},
+		"for too long": {
+			llmlimit.Gemini, answering{429, nil, strings.Replace(retryInfo, "37s", "3700s", 1)}, time.Minute,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+				of := ofAnthropic(10_000)
+				of[llmlimit.Tokens] = fairlimit.PerHour(10_000)
+				q := queue(t, rdb, of)
+				transport := llmlimit.New(q, test.provider)
+				transport.MaxPause = time.Minute
+				transport.Base = test.answer
+				_, answer, err := send(transport, request(t.Context(), "http://llm", 0, 0, 100, 0, 0, ""))
+				require.NoError(t, err)
+				assert.Equal(t, test.answer.body, answer)
+				synctest.Wait()
+				assert.Equal(t, test.want, limitertest.Status(t, q).Paused)
+			})
+		})
+	}
+}

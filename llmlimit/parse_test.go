@@ -29,51 +29,46 @@ func padded(characters int, fields string) string {
 const (
 	chat     = "https://api.openai.com/v1/chat/completions"
 	messages = "https://api.anthropic.com/v1/messages"
-	generate = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:generateContent"
+	gemini25 = "https://generativelanguage.googleapis.com/v1beta/models/gemini-2.5-pro:"
 	deployed = "https://me.openai.azure.com/openai/deployments/mine/chat/completions?api-version=1"
 )
 
 func TestWhatARequestReserves(t *testing.T) {
 	image := `{"model":"m","data":"` + strings.Repeat("iVBORw0KGgo/", 1000) + `"}`
-	for _, test := range []struct {
-		name      string
+	input := fairlimit.Amounts{InputTokens: 1000}
+	total := func(n int) fairlimit.Amounts { return fairlimit.Amounts{Tokens: n} }
+	claude := func(input, output int) fairlimit.Amounts {
+		return fairlimit.Amounts{InputTokens: input, OutputTokens: output}
+	}
+	for name, test := range map[string]struct {
 		provider  Provider
 		url, body string
 		want      fairlimit.Amounts
 	}{
-		{"max_tokens", OpenAI, chat, `{"model":"m","max_tokens":500}`, fairlimit.Amounts{Tokens: 500}},
-		{"max_completion_tokens", OpenAI, chat, `{"max_completion_tokens":501}`, fairlimit.Amounts{Tokens: 501}},
-		{"max_output_tokens", OpenAI, chat, `{"max_output_tokens":502}`, fairlimit.Amounts{Tokens: 502}},
-		{"the largest of them", OpenAI, chat, `{"max_tokens":3,"max_completion_tokens":400}`, fairlimit.Amounts{Tokens: 400}},
-		{"times n", OpenAI, chat, `{"max_tokens":500,"n":3}`, fairlimit.Amounts{Tokens: 1500}},
-		{"times best_of", OpenAI, chat, `{"max_tokens":500,"n":2,"best_of":4}`, fairlimit.Amounts{Tokens: 2000}},
-		{"characters, not bytes", OpenAI, chat, padded(4000, `"max_tokens":500`), fairlimit.Amounts{Tokens: 1000}},
-		{"nothing else is known", OpenAI, chat, padded(4000, `"model":"m"`), fairlimit.Amounts{Tokens: 1000}},
-		{"other numbers", OpenAI, chat, `{"max_tokens":1e3,"n":null,"best_of":"x"}`, fairlimit.Amounts{Tokens: 1000}},
-		{"no number below 0", OpenAI, chat, `{"max_tokens":-9,"n":-9}`, fairlimit.Amounts{Tokens: 6}},
-		{"what is far too much stays so", OpenAI, chat, `{"max_tokens":1e300,"n":1e300}`, fairlimit.Amounts{Tokens: most}},
-		{"no JSON", OpenAI, chat, `{"max_tokens":`, fairlimit.Amounts{Tokens: 4}},
-		{"an image", OpenAI, chat, image, fairlimit.Amounts{Tokens: 1600 + 6}},
-
-		{"prompt and most", Azure, deployed, padded(4000, `"max_tokens":500`), fairlimit.Amounts{Tokens: 1500}},
-		{"n times", Azure, deployed, padded(4000, `"max_tokens":500,"n":2`), fairlimit.Amounts{Tokens: 2000}},
-		{"prompt and a guess", Azure, deployed, padded(4000, `"n":1`), fairlimit.Amounts{Tokens: 1512}},
-
-		{
-			"input and most", Anthropic, messages, padded(4000, `"max_tokens":500`),
-			fairlimit.Amounts{InputTokens: 1000, OutputTokens: 500},
-		},
-		{
-			"input and a guess", Anthropic, messages, padded(4000, `"max_tokens":64000`),
-			fairlimit.Amounts{InputTokens: 1000, OutputTokens: 512},
-		},
-		{"counting tokens is one call", Anthropic, messages + "/count_tokens", padded(4000, `"model":"m"`), nil},
-		{"so is a batch", Anthropic, messages + "/batches", padded(4000, `"model":"m"`), nil},
-
-		{"input alone", Gemini, generate, padded(4000, `"x":1`), fairlimit.Amounts{InputTokens: 1000}},
-		{"counting tokens", Gemini, strings.Replace(generate, "generateContent", "countTokens", 1), `{"x":1}`, nil},
+		"max_tokens":                      {OpenAI, chat, `{"model":"m","max_tokens":500}`, total(500)},
+		"max_completion_tokens":           {OpenAI, chat, `{"max_completion_tokens":501}`, total(501)},
+		"max_output_tokens":               {OpenAI, chat, `{"max_output_tokens":502}`, total(502)},
+		"the largest of them":             {OpenAI, chat, `{"max_tokens":3,"max_completion_tokens":400}`, total(400)},
+		"times n":                         {OpenAI, chat, `{"max_tokens":500,"n":3}`, total(1500)},
+		"times best_of":                   {OpenAI, chat, `{"max_tokens":500,"n":2,"best_of":4}`, total(2000)},
+		"characters, not bytes":           {OpenAI, chat, padded(4000, `"max_tokens":500`), total(1000)},
+		"nothing else is known":           {OpenAI, chat, padded(4000, `"model":"m"`), total(1000)},
+		"other numbers":                   {OpenAI, chat, `{"max_tokens":1e3,"n":null,"best_of":"x"}`, total(1000)},
+		"no number below 0":               {OpenAI, chat, `{"max_tokens":-9,"n":-9}`, total(6)},
+		"what is far too much stays so":   {OpenAI, chat, `{"max_tokens":1e300,"n":1e300}`, total(most)},
+		"no JSON":                         {OpenAI, chat, `{"max_tokens":`, total(4)},
+		"an image":                        {OpenAI, chat, image, total(1600 + 6)},
+		"prompt and most":                 {Azure, deployed, padded(4000, `"max_tokens":500`), total(1500)},
+		"prompt and n times most":         {Azure, deployed, padded(4000, `"max_tokens":500,"n":2`), total(2000)},
+		"prompt and a guess":              {Azure, deployed, padded(4000, `"n":1`), total(1512)},
+		"input and most":                  {Anthropic, messages, padded(4000, `"max_tokens":500`), claude(1000, 500)},
+		"input and a guess":               {Anthropic, messages, padded(4000, `"max_tokens":64000`), claude(1000, 512)},
+		"counting tokens is one call":     {Anthropic, messages + "/count_tokens", padded(4000, `"model":"m"`), nil},
+		"so is a batch":                   {Anthropic, messages + "/batches", padded(4000, `"model":"m"`), nil},
+		"input alone":                     {Gemini, gemini25 + "generateContent", padded(4000, `"x":1`), input},
+		"counting tokens of Gemini's too": {Gemini, gemini25 + "countTokens", `{"x":1}`, nil},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			l := &limiter{rules: test.provider.rules, guesses: estimate.New(0)}
 			req := post(t, test.url, test.body)
 			assert.Equal(t, test.want, l.amounts(req))
@@ -111,106 +106,65 @@ const (
 )
 
 func TestWhatAnAnswerSettles(t *testing.T) {
-	const (
-		plain  = "application/json"
-		events = "text/event-stream; charset=utf-8"
-	)
 	claude := func(input, output int) fairlimit.Amounts {
 		return fairlimit.Amounts{InputTokens: input, OutputTokens: output}
 	}
-	for _, test := range []struct {
-		name              string
-		provider          Provider
-		contentType, body string
-		want              fairlimit.Amounts
+	total := fairlimit.Amounts{Tokens: 15}
+	input, output := fairlimit.Amounts{InputTokens: 12}, fairlimit.Amounts{OutputTokens: 15}
+	const hi = `{"choices":[{"delta":{"content":"hi"}}],"usage":null}`
+	for name, test := range map[string]struct {
+		provider Provider
+		body     string
+		want     fairlimit.Amounts
 	}{
-		{
-			"chat", Azure, plain,
-			`{"choices":[{"message":{"content":"{\"usage\":{\"total_tokens\":9}}"}}],` +
-				`"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`,
-			fairlimit.Amounts{Tokens: 15},
-		},
-		{
-			"responses", Azure, plain, `{"output":[],"usage":{"input_tokens":10,"output_tokens":5}}`,
-			fairlimit.Amounts{Tokens: 15},
-		},
-		{
-			"a stream of chat", Azure, events, stream(
-				`{"choices":[{"delta":{"content":"hi"}}],"usage":null}`,
-				`{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, `[DONE]`,
-			), fairlimit.Amounts{Tokens: 15},
-		},
-		{
-			"a stream of responses", Azure, events, stream(
-				`{"type":"response.output_text.delta","delta":"\"usage"}`,
-				`{"type":"response.completed","response":{"usage":{"input_tokens":10,"output_tokens":5,"total_tokens":15}}}`,
-			), fairlimit.Amounts{Tokens: 15},
-		},
-		{"a stream without usage", Azure, events, stream(`{"choices":[{"delta":{"content":"hi"}}]}`, `[DONE]`), nil},
-		{"an error", Azure, plain, `{"error":{"message":"no"}}`, nil},
-		{"not a word", Azure, plain, ``, nil},
-		{"no count", Azure, plain, `{"usage":null}`, nil},
-		{"half of it", Azure, plain, `{"usage":{"completion_tokens":9}}`, nil},
+		"chat": {Azure, `{"choices":[{"message":{"content":"{\"usage\":{\"total_tokens\":9}}"}}],` +
+			`"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, total},
+		"responses": {Azure, `{"output":[],"usage":{"input_tokens":10,"output_tokens":5}}`, total},
+		"a stream of chat": {Azure, stream(
+			hi, `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, `[DONE]`,
+		), total},
+		"a stream of responses": {Azure, stream(
+			`{"type":"response.output_text.delta","delta":"\"usage"}`,
+			`{"type":"response.completed","response":{"usage":{"input_tokens":10,"output_tokens":5,"total_tokens":15}}}`,
+		), total},
+		"a stream without usage": {Azure, stream(hi, `[DONE]`), nil},
+		"an error":               {Azure, `{"error":{"message":"no"}}`, nil},
+		"not a word":             {Azure, ``, nil},
+		"no count":               {Azure, `{"usage":null}`, nil},
+		"half of it":             {Azure, `{"usage":{"completion_tokens":9}}`, nil},
 
-		{
-			"a message", Anthropic, plain, `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7}}}],"usage":` +
-				`{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":40}}`,
-			claude(125, 40),
-		},
-		{
-			"a stream of a message", Anthropic, events,
-			stream(start, text, text, text, stop, `{"type":"message_stop"}`), claude(125, 15),
-		},
-		{
-			"totals that grew", Anthropic, events,
-			stream(start, text, `{"type":"message_delta","usage":{"input_tokens":30,"output_tokens":9}}`),
-			claude(130, 9),
-		},
-		{"a stream that was closed early", Anthropic, events, stream(start, text, text, text), claude(125, 6)},
-		{"before its first word", Anthropic, events, stream(start), claude(125, 1)},
-		{"in the middle of an event", Anthropic, events, strings.TrimSpace(stream(start, text, stop))[:370], claude(125, 2)},
-		{
-			"a stream that failed", Anthropic, events,
-			stream(start, text, `{"type":"error","error":{"type":"overloaded_error"}}`),
-			claude(125, 2),
-		},
-		{"a stream whose type is not told", Anthropic, "", stream(start, text, text, stop), claude(125, 15)},
-		{"the end of a long one", Anthropic, events, stream(text, stop)[30:], fairlimit.Amounts{OutputTokens: 15}},
-		{"of which nobody saw the end", Anthropic, events, stream(text, text), nil},
-		{
-			"output alone", Anthropic, plain, `{"usage":{"input_tokens":"7","output_tokens":9}}`,
-			fairlimit.Amounts{OutputTokens: 9},
-		},
-		{"all from a cache", Anthropic, plain, `{"usage":{"cache_read_input_tokens":9,"output_tokens":5}}`, claude(0, 5)},
-		{"nothing in it", Anthropic, plain, `{"usage":{}}`, nil},
+		"a message": {Anthropic, `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7}}}],"usage":` +
+			`{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":40}}`,
+			claude(125, 40)},
+		"a stream of a message": {Anthropic, stream(start, text, text, stop, `{"type":"message_stop"}`), claude(125, 15)},
+		"totals that grew": {Anthropic, stream(
+			start, text, `{"type":"message_delta","usage":{"input_tokens":30,"output_tokens":9}}`,
+		), claude(130, 9)},
+		"a stream that was closed early": {Anthropic, stream(start, text, text, text), claude(125, 6)},
+		"before its first word":          {Anthropic, stream(start), claude(125, 1)},
+		"in the middle of an event":      {Anthropic, strings.TrimSpace(stream(start, text, stop))[:370], claude(125, 2)},
+		"a stream that failed":           {Anthropic, stream(start, text, `{"type":"error","error":{}}`), claude(125, 2)},
+		"the end of a long one":          {Anthropic, stream(text, stop)[30:], output},
+		"of which nobody saw the end":    {Anthropic, stream(text, text), nil},
+		"output alone":                   {Anthropic, `{"usage":{"input_tokens":"7","output_tokens":15}}`, output},
+		"all from a cache":               {Anthropic, `{"usage":{"cache_read_input_tokens":9,"output_tokens":5}}`, claude(0, 5)},
+		"nothing in it":                  {Anthropic, `{"usage":{}}`, nil},
 
-		{
-			"content", Gemini, plain, `{"candidates":[{}],"usageMetadata":` +
-				`{"promptTokenCount":12,"candidatesTokenCount":30,"toolUsePromptTokenCount":3,"totalTokenCount":45}}`,
-			fairlimit.Amounts{InputTokens: 15},
-		},
-		{
-			"a stream of content", Gemini, events, stream(
-				`{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":13}}`,
-				`{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":20}}`,
-			), fairlimit.Amounts{InputTokens: 12},
-		},
-		{
-			"an array of content, cut", Gemini, plain,
-			`[{"usageMetadata":{"promptTokenCount":12}}` + "\n,\r\n" + `{"candidates":[{"con`,
-			fairlimit.Amounts{InputTokens: 12},
-		},
-		{
-			"the tail of a long answer", Gemini, plain, `a \"usage\": {} of a text"}],"usageMetadata":{"promptTokenCount":12}}`,
-			fairlimit.Amounts{InputTokens: 12},
+		"content": {Gemini, `{"candidates":[{}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":30,` +
+			`"toolUsePromptTokenCount":3,"totalTokenCount":42}}`, input},
+		"a stream of content": {Gemini, stream(
+			`{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":13}}`,
+			`{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":20}}`,
+		), input},
+		"an array of content, cut": {Gemini, `[{"usageMetadata":{"promptTokenCount":12}}` + "\n,\r\n" +
+			`{"candidates":[{"con`, input},
+		"the tail of a long answer": {
+			Gemini, `a \"usage\": {} of a text"}],"usageMetadata":{"promptTokenCount":12}}`, input,
 		},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			l := &limiter{rules: test.provider.rules, guesses: estimate.New(0)}
-			resp := &http.Response{
-				StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {test.contentType}},
-				Request: post(t, messages, `{"model":"m"}`),
-			}
+			resp := &http.Response{StatusCode: http.StatusOK, Request: post(t, messages, `{"model":"m"}`)}
 			used, ok := l.used(resp, []byte(test.body))
 			require.Equal(t, test.want != nil, ok)
 			if ok {

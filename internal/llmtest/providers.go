@@ -12,44 +12,33 @@ import (
 // parts is in how many pieces an answer is streamed.
 const parts = 4
 
+// written is how many tokens a part has.
+func (r Request) written(part int) int { return r.Output*part/parts - r.Output*(part-1)/parts }
+
 // OpenAI charges the larger of the most that may be written and a quarter of the
 // characters when a request comes, and leaves it at that.
-func OpenAI(requests, tokens fairlimit.Quota) *Upstream {
-	return build(rules{
-		start: func(r request) map[string]int {
-			return map[string]int{"": 1, llmlimit.Tokens: max(r.most, (r.characters+3)/4)}
-		},
-		answer: chat,
-	}, map[string]fairlimit.Quota{"": requests, llmlimit.Tokens: tokens})
+func OpenAI(budgets map[string]fairlimit.Quota) *Upstream {
+	start := func(r Request) map[string]int {
+		return map[string]int{"": 1, llmlimit.Tokens: max(r.Most, (r.characters+3)/4)}
+	}
+	return build(rules{start: start, answer: chat}, budgets)
 }
 
 // Azure charges the prompt and the most that may be written, until the request
 // has ended.
-func Azure(requests, tokens fairlimit.Quota) *Upstream {
-	return build(rules{
-		start: func(r request) map[string]int {
-			return map[string]int{"": 1, llmlimit.Tokens: (r.characters+3)/4 + r.most}
-		},
-		end:    func(r request) map[string]int { return map[string]int{llmlimit.Tokens: r.input() + r.output} },
-		answer: chat,
-	}, map[string]fairlimit.Quota{"": requests, llmlimit.Tokens: tokens})
+func Azure(budgets map[string]fairlimit.Quota) *Upstream {
+	start := func(r Request) map[string]int {
+		return map[string]int{"": 1, llmlimit.Tokens: (r.characters+3)/4 + r.Most}
+	}
+	end := func(r Request) map[string]int { return map[string]int{llmlimit.Tokens: r.input() + r.Output} }
+	return build(rules{start: start, end: end, answer: chat}, budgets)
 }
 
 // Anthropic charges the input when a request comes, and the output as it is
 // written.
-func Anthropic(requests, input, output fairlimit.Quota) *Upstream {
-	return build(rules{
-		start: func(r request) map[string]int {
-			return map[string]int{"": 1, llmlimit.InputTokens: r.input()}
-		},
-		writes: llmlimit.OutputTokens,
-		answer: message,
-	}, map[string]fairlimit.Quota{"": requests, llmlimit.InputTokens: input, llmlimit.OutputTokens: output})
-}
-
-// words is a part of an answer.
-func words(r request, part int) string {
-	return strings.Repeat("word", r.output*part/parts-r.output*(part-1)/parts)
+func Anthropic(budgets map[string]fairlimit.Quota) *Upstream {
+	start := func(r Request) map[string]int { return map[string]int{"": 1, llmlimit.InputTokens: r.input()} }
+	return build(rules{start: start, writes: llmlimit.OutputTokens, answer: message}, budgets)
 }
 
 // write sends what a reader shall see at once.
@@ -58,45 +47,38 @@ func write(w http.ResponseWriter, format string, values ...any) {
 	_ = http.NewResponseController(w).Flush()
 }
 
-func chat(w http.ResponseWriter, r request, written func(part, parts int)) {
+func chat(w http.ResponseWriter, r Request, written func(part int)) {
 	usage := fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d}`,
-		r.input(), r.output, r.input()+r.output)
-	if !r.stream {
-		written(1, 1)
-		write(w, `{"id":"c","object":"chat.completion","model":"m-2026-01-01",`+
-			`"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"42"}}],"usage":%s}`, usage)
-		return
-	}
-	const chunk = `data: {"id":"c","object":"chat.completion.chunk","model":"m-2026-01-01","choices":[%s],` +
-		`"usage":%s}` + "\n\n"
+		r.input(), r.Output, r.input()+r.Output)
 	for part := 1; part <= parts; part++ {
-		written(part, parts)
-		write(w, chunk, fmt.Sprintf(`{"index":0,"delta":{"role":"assistant","content":%q}}`, words(r, part)), "null")
+		written(part)
+		if r.Stream {
+			write(w, `data: {"choices":[{"delta":{"content":%q}}],"usage":null}`+"\n\n",
+				strings.Repeat("word", r.written(part)))
+		}
 	}
-	if r.usage {
-		write(w, chunk, "", usage)
+	switch {
+	case !r.Stream:
+		write(w, `{"choices":[{"message":{"content":"42"}}],"usage":%s}`, usage)
+	case r.Options.Usage:
+		write(w, `data: {"choices":[],"usage":%s}`+"\n\n", usage)
 	}
-	write(w, "data: [DONE]\n\n")
 }
 
-func message(w http.ResponseWriter, r request, written func(part, parts int)) {
-	const whole = `{"id":"m","type":"message","role":"assistant","model":"m","content":[%s],"stop_reason":%s,` +
-		`"usage":{"input_tokens":%d,"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":%d}}`
-	if !r.stream {
-		written(1, 1)
-		write(w, whole, `{"type":"text","text":"42"}`, `"end_turn"`, r.input(), r.output)
-		return
+func message(w http.ResponseWriter, r Request, written func(part int)) {
+	event := func(kind, format string, values ...any) {
+		if r.Stream {
+			write(w, "event: %s\ndata: {\"type\":%q,%s}\n\n", kind, kind, fmt.Sprintf(format, values...))
+		}
 	}
-	event := func(kind, data string) { write(w, "event: %s\ndata: {\"type\":%q%s}\n\n", kind, kind, data) }
-	event("message_start", `,"message":`+fmt.Sprintf(whole, "", "null", r.input(), 1))
-	event("content_block_start", `,"index":0,"content_block":{"type":"text","text":""}`)
+	event("message_start", `"message":{"usage":{"input_tokens":%d,"output_tokens":1}}`, r.input())
 	for part := 1; part <= parts; part++ {
-		written(part, parts)
-		event("content_block_delta",
-			fmt.Sprintf(`,"index":0,"delta":{"type":"text_delta","text":%q}`, words(r, part)))
+		written(part)
+		event("content_block_delta", `"delta":{"type":"text_delta","text":%q}`,
+			strings.Repeat("word", r.written(part)))
 	}
-	event("content_block_stop", `,"index":0`)
-	event("message_delta", `,"delta":{"stop_reason":"end_turn","stop_sequence":null}`+
-		fmt.Sprintf(`,"usage":{"output_tokens":%d}`, r.output))
-	event("message_stop", "")
+	event("message_delta", `"delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":%d}`, r.Output)
+	if !r.Stream {
+		write(w, `{"content":[],"usage":{"input_tokens":%d,"output_tokens":%d}}`, r.input(), r.Output)
+	}
 }

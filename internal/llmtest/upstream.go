@@ -3,11 +3,10 @@
 package llmtest
 
 import (
-	"fmt"
+	"encoding/json"
 	"io"
 	"net/http"
-	"regexp"
-	"strconv"
+	"slices"
 	"sync"
 	"time"
 	"unicode/utf8"
@@ -15,8 +14,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// Upstream is one model of a provider. A request says what it wants in its text:
-// see [Ask].
+// Upstream is one model of a provider.
 type Upstream struct {
 	rules   rules
 	budgets map[string]fairlimit.Quota
@@ -25,13 +23,12 @@ type Upstream struct {
 	charges map[string][]*charge
 	calls   []Call
 	refused int
-	used    map[string]int
 	worst   map[string]int
 }
 
 // Call is a request that was let through.
 type Call struct {
-	Number int // as in [Ask]
+	Number int // of the request
 	At     time.Time
 }
 
@@ -41,181 +38,128 @@ type charge struct {
 	n  int
 }
 
-// Ask is the text of a request: the nth, for an answer of so many tokens, written
-// in so long.
-func Ask(n, tokens int, d time.Duration) string {
-	return fmt.Sprintf("Question %d: write %d tokens in %v", n, tokens, d)
-}
+// Request is what an upstream reads of the body of a request. Real ones do not say
+// what they will get.
+type Request struct {
+	Number int           `json:"number"`
+	Output int           `json:"output"` // tokens to write
+	Took   time.Duration `json:"took"`   // to write them
 
-var asked = regexp.MustCompile(`Question (\d+): write (\d+) tokens in ([0-9a-zµ.]+)`)
+	Most    int  `json:"max_tokens"`
+	Stream  bool `json:"stream"`
+	Options struct {
+		Usage bool `json:"include_usage"` // a stream ends with what was used
+	} `json:"stream_options"`
 
-// request is what an upstream sees of a request.
-type request struct {
-	number     int
 	characters int
-	most       int // the most that may be written
-	stream     bool
-	usage      bool // a stream ends with what was used
-
-	output int
-	took   time.Duration
 }
 
-func (r request) input() int { return (r.characters + 4) / 5 } // the estimate of 4 characters is too high
+func (r Request) input() int { return (r.characters + 4) / 5 } // the estimate of 4 characters is too high
 
 // rules are what a provider charges, in its units.
 type rules struct {
-	start  func(request) map[string]int // when a request comes
-	end    func(request) map[string]int // what start becomes when it ends, nil if it stays
+	start  func(Request) map[string]int // when a request comes
+	end    func(Request) map[string]int // what start becomes when it ends, nil if it stays
 	writes string                       // the unit that counts what is written as it is written
-	answer func(http.ResponseWriter, request, func(part, parts int))
+	answer func(http.ResponseWriter, Request, func(part int))
 }
 
 // build makes a model with a budget for each unit, of which "" is requests.
 func build(r rules, budgets map[string]fairlimit.Quota) *Upstream {
-	return &Upstream{
-		rules: r, budgets: budgets,
-		charges: map[string][]*charge{}, used: map[string]int{}, worst: map[string]int{},
-	}
+	return &Upstream{rules: r, budgets: budgets, charges: map[string][]*charge{}, worst: map[string]int{}}
 }
 
-// Calls are the requests that were let through, in the order in which they came.
-func (u *Upstream) Calls() []Call {
+// Calls are the requests that were let through, in the order in which they came,
+// and how many were not.
+func (u *Upstream) Calls() (through []Call, refused int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return append([]Call(nil), u.calls...)
-}
-
-// Refused is how many requests got a 429.
-func (u *Upstream) Refused() int {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	return u.refused
+	return slices.Clone(u.calls), u.refused
 }
 
 // Used is how much of a unit all calls used, and the most that a window held.
 func (u *Upstream) Used(unit string) (total, worst int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	return u.used[unit], u.worst[unit]
+	return u.sum(unit, time.Time{}), u.worst[unit]
 }
 
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	var r Request
 	body, _ := io.ReadAll(req.Body)
-	r := read(body)
+	if err := json.Unmarshal(body, &r); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	r.characters, r.Output = utf8.RuneCount(body), min(r.Output, r.Most)
 	charges, ok := u.admit(r)
 	if !ok {
 		w.Header().Set("Retry-After", "1")
-		w.Header().Set("Content-Type", "application/json")
-		w.WriteHeader(http.StatusTooManyRequests)
-		_, _ = io.WriteString(w, `{"type":"error","error":{"type":"rate_limit_error","message":"slow down"}}`)
+		http.Error(w, `{"type":"error","error":{"type":"rate_limit_error"}}`, http.StatusTooManyRequests)
 		return
 	}
-	part := func(part, parts int) {
+	w.Header().Set("Content-Type", "application/json")
+	if r.Stream {
+		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	}
+	u.rules.answer(w, r, func(part int) {
 		select {
-		case <-time.After(r.took / time.Duration(parts)):
+		case <-time.After(r.Took / parts):
 		case <-req.Context().Done():
 			panic(http.ErrAbortHandler) // nobody reads any more, and no more is written
 		}
+		u.mu.Lock()
+		defer u.mu.Unlock()
 		if u.rules.writes != "" {
-			u.charge(u.rules.writes, r.output*part/parts-r.output*(part-1)/parts)
+			u.charge(u.rules.writes, r.written(part))
+		}
+	})
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.rules.end != nil {
+		for unit, n := range u.rules.end(r) {
+			charges[unit].n = n
 		}
 	}
-	w.Header().Set("Content-Type", "application/json")
-	if r.stream {
-		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
-	}
-	u.rules.answer(w, r, part)
-	u.settle(r, charges)
 }
 
 // admit charges a request for which there is room.
-func (u *Upstream) admit(r request) (map[string]*charge, bool) {
+func (u *Upstream) admit(r Request) (charges map[string]*charge, ok bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	now := time.Now()
 	wants := u.rules.start(r)
+	if u.rules.writes != "" {
+		wants[u.rules.writes] = 1 // some room is enough
+	}
 	for unit, n := range wants {
-		if u.sum(unit, now)+n > u.budgets[unit].Permits {
+		if u.sum(unit, time.Now().Add(-u.budgets[unit].Per))+n > u.budgets[unit].Permits {
 			u.refused++
 			return nil, false
 		}
 	}
-	if unit := u.rules.writes; unit != "" && u.sum(unit, now) >= u.budgets[unit].Permits {
-		u.refused++
-		return nil, false
-	}
-	charges := map[string]*charge{}
+	delete(wants, u.rules.writes)
+	charges = map[string]*charge{}
 	for unit, n := range wants {
-		charges[unit] = u.add(unit, n, now)
+		charges[unit] = u.charge(unit, n)
 	}
-	u.calls = append(u.calls, Call{r.number, now})
+	u.calls = append(u.calls, Call{r.Number, time.Now()})
 	return charges, true
 }
 
-// charge counts what is written.
-func (u *Upstream) charge(unit string, n int) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	u.used[unit] += n
-	u.add(unit, n, time.Now())
-}
-
-// settle counts what a request used in the end.
-func (u *Upstream) settle(r request, charges map[string]*charge) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	var end map[string]int
-	if u.rules.end != nil {
-		end = u.rules.end(r)
-	}
-	for unit, c := range charges {
-		if n, ok := end[unit]; ok {
-			c.n = n
-		}
-		u.used[unit] += c.n
-	}
-}
-
-func (u *Upstream) add(unit string, n int, now time.Time) *charge {
-	c := &charge{now, n}
+// charge, under mu, counts so much of a unit.
+func (u *Upstream) charge(unit string, n int) *charge {
+	c := &charge{time.Now(), n}
 	u.charges[unit] = append(u.charges[unit], c)
-	u.worst[unit] = max(u.worst[unit], u.sum(unit, now))
+	u.worst[unit] = max(u.worst[unit], u.sum(unit, c.at.Add(-u.budgets[unit].Per)))
 	return c
 }
 
-// sum is what the window that ends now holds.
-func (u *Upstream) sum(unit string, now time.Time) (sum int) {
+// sum, under mu, is what was charged after then.
+func (u *Upstream) sum(unit string, then time.Time) (sum int) {
 	for _, c := range u.charges[unit] {
-		if now.Sub(c.at) < u.budgets[unit].Per {
+		if c.at.After(then) {
 			sum += c.n
 		}
 	}
 	return sum
-}
-
-var (
-	mostWritten = regexp.MustCompile(`"(?:max_tokens|max_completion_tokens|max_output_tokens)":\s*(\d+)`)
-	streams     = regexp.MustCompile(`"stream":\s*true`)
-	asksUsage   = regexp.MustCompile(`"include_usage":\s*true`)
-)
-
-func read(body []byte) request {
-	r := request{
-		characters: utf8.RuneCount(body),
-		stream:     streams.Match(body),
-		usage:      asksUsage.Match(body),
-	}
-	if m := mostWritten.FindSubmatch(body); m != nil {
-		r.most, _ = strconv.Atoi(string(m[1]))
-	}
-	if m := asked.FindSubmatch(body); m != nil {
-		r.number, _ = strconv.Atoi(string(m[1]))
-		r.output, _ = strconv.Atoi(string(m[2]))
-		r.took, _ = time.ParseDuration(string(m[3]))
-	}
-	if r.most > 0 {
-		r.output = min(r.output, r.most)
-	}
-	return r
 }
