@@ -32,25 +32,6 @@ func ExampleWaitFor() {
 	// true true
 }
 
-func ExampleServer_SetTime() {
-	t, end := aTest() // in a test, its *testing.T
-	defer end()
-
-	limiter := fairlimittest.New(t, fairlimit.Every(time.Hour))
-	allow := func() {
-		ok, err := limiter.Allow(t.Context())
-		fmt.Println(ok, err)
-	}
-	allow()
-	allow()
-	fairlimittest.ServerOf(limiter).SetTime(time.Now().Add(time.Hour))
-	allow()
-	// Output:
-	// true <nil>
-	// false <nil>
-	// true <nil>
-}
-
 func ExampleStart() {
 	t, end := aTest() // in a test, its *testing.T
 	defer end()

@@ -51,32 +51,21 @@ func TestItemsOfTwoQueuesComeInTheirTurns(t *testing.T) {
 }
 
 func TestAnItemThatComesAgainTakesAnotherTurn(t *testing.T) {
-	l := limiter(t, fairlimit.Every(time.Hour))
-	items := &kubelimit.ItemRateLimiter[string]{Reserver: l, OnError: func(err error) { t.Error(err) }}
+	l := limiter(t, fairlimit.Every(time.Hour), fairlimit.WithMaxWait(2*time.Hour))
+	var told error
+	items := &kubelimit.ItemRateLimiter[string]{Reserver: l, OnError: func(err error) { told = err }}
 	assert.Zero(t, items.When("a"))
 	assert.Equal(t, time.Hour, items.When("a").Round(time.Minute))
 	assert.Equal(t, 2*time.Hour, items.When("b").Round(time.Minute))
-	assert.Equal(t, 2, items.NumRequeues("a"))
-	assert.Equal(t, 1, items.NumRequeues("b"))
-	assert.Zero(t, items.NumRequeues("c"))
-
+	require.NoError(t, told)
+	assert.Equal(t, 3*time.Hour, items.When("c").Round(time.Minute), "its turn would have come then")
+	require.ErrorAs(t, told, new(*fairlimit.RefusedError))
 	items.Forget("a")
-	items.Forget("c")
-	assert.Zero(t, items.NumRequeues("a"))
-	assert.Equal(t, 1, items.NumRequeues("b"))
+	items.Forget("d")
+	for item, requeues := range map[string]int{"a": 0, "b": 1, "c": 1, "d": 0} {
+		assert.Equal(t, requeues, items.NumRequeues(item), item)
+	}
 	assert.Equal(t, 2, status(t, l).Queued, "the turns stay")
-}
-
-func TestARefusedItemWaitsAsLongAsItsTurn(t *testing.T) {
-	l := limiter(t, fairlimit.Every(time.Hour), fairlimit.WithMaxWait(time.Minute))
-	var told []error
-	items := &kubelimit.ItemRateLimiter[string]{Reserver: l, OnError: func(err error) { told = append(told, err) }}
-	assert.Zero(t, items.When("a"))
-	assert.Equal(t, time.Hour, items.When("b").Round(time.Minute))
-	require.Len(t, told, 1)
-	var refused *fairlimit.RefusedError
-	require.ErrorAs(t, told[0], &refused)
-	assert.Zero(t, status(t, l).Queued)
 }
 
 func TestWhileRedisIsAwayItemsBackOff(t *testing.T) {

@@ -2,11 +2,9 @@ package kubelimit_test
 
 import (
 	"context"
-	"errors"
 	"net/http"
-	"net/http/httptest"
-	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -23,28 +21,32 @@ import (
 	"github.com/fairlimit/fairlimit/kubelimit"
 )
 
-// apiServer is a client of a server that counts its requests.
-func apiServer(t *testing.T, config *rest.Config) (*rest.RESTClient, *atomic.Int64) {
+// upstream is an API server that counts its requests, and answers with nothing.
+type upstream struct{ reached int }
+
+func (u *upstream) RoundTrip(*http.Request) (*http.Response, error) {
+	u.reached++
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// apiServer is a client of one.
+func apiServer(t *testing.T, config *rest.Config) (*rest.RESTClient, *upstream) {
 	t.Helper()
-	var reached atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
-	t.Cleanup(server.Close)
-	transport := &http.Transport{}
-	t.Cleanup(transport.CloseIdleConnections)
-	config.Host, config.APIPath, config.Transport = server.URL, "/api", transport
+	u := &upstream{}
+	config.Host, config.APIPath, config.Transport = "http://api", "/api", u
 	config.ContentConfig = rest.ContentConfig{
 		GroupVersion:         &schema.GroupVersion{Version: "v1"},
 		NegotiatedSerializer: serializer.NewCodecFactory(runtime.NewScheme()).WithoutConversion(),
 	}
 	client, err := rest.RESTClientFor(config)
 	require.NoError(t, err)
-	return client, &reached
+	return client, u
 }
 
 func TestAClientWaitsForItsTurn(t *testing.T) {
 	quota := fairlimit.PerHour(2)
 	l := limiter(t, quota)
-	client, reached := apiServer(t, &rest.Config{RateLimiter: &kubelimit.RateLimiter{Limiter: l, Quota: quota}})
+	client, u := apiServer(t, &rest.Config{RateLimiter: &kubelimit.RateLimiter{Limiter: l, Quota: quota}})
 	for range 2 {
 		require.NoError(t, client.Get().Resource("pods").Do(t.Context()).Error())
 	}
@@ -54,7 +56,7 @@ func TestAClientWaitsForItsTurn(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	var refused *fairlimit.RefusedError
 	require.ErrorAs(t, err, &refused)
-	assert.EqualValues(t, 2, reached.Load())
+	assert.Equal(t, 2, u.reached)
 	assert.Zero(t, status(t, l).Queued)
 }
 
@@ -76,7 +78,7 @@ func TestAWatchTakesATurnOfATransportOnly(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := limiter(t, fairlimit.PerHour(10))
-			client, reached := apiServer(t, test.config(l))
+			client, u := apiServer(t, test.config(l))
 			require.NoError(t, client.Get().Resource("pods").Do(t.Context()).Error())
 			for range 5 {
 				watch, err := client.Get().Resource("pods").Watch(t.Context())
@@ -84,28 +86,23 @@ func TestAWatchTakesATurnOfATransportOnly(t *testing.T) {
 					watch.Stop()
 				}
 			}
-			assert.EqualValues(t, 6, reached.Load())
+			assert.Equal(t, 6, u.reached)
 			assert.Equal(t, 10-test.turns, status(t, l).Available)
 		})
 	}
 }
 
-func TestTryAcceptTakesATurnNowOrNotAtAll(t *testing.T) {
-	l := limiter(t, fairlimit.PerHour(1))
-	r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
-	assert.True(t, r.TryAccept())
-	assert.False(t, r.TryAccept())
-	assert.Zero(t, status(t, l).Queued)
-}
-
-func TestAcceptSleepsUntilTheTurn(t *testing.T) {
-	const every = 100 * time.Millisecond
-	l := limiter(t, fairlimit.Every(every))
-	r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
-	start := time.Now()
-	r.Accept()
-	r.Accept()
-	assert.GreaterOrEqual(t, time.Since(start), every)
+func TestTryAcceptTakesATurnNowAndAcceptSleepsUntilIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, fairlimit.Every(time.Minute))
+		r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
+		start := time.Now()
+		assert.True(t, r.TryAccept())
+		assert.False(t, r.TryAccept())
+		assert.Zero(t, status(t, l).Queued)
+		r.Accept()
+		assert.Equal(t, time.Minute, time.Since(start))
+	})
 }
 
 // TestNobodyGoesWhileRedisIsAway and all go again once it is back.
@@ -133,28 +130,37 @@ func TestNobodyGoesWhileRedisIsAway(t *testing.T) {
 }
 
 func TestStopEndsAllThatWait(t *testing.T) {
-	l := limiter(t, fairlimit.PerHour(1))
-	require.NoError(t, l.Wait(t.Context()))
-	r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
-	waited, accepted := make(chan error, 1), make(chan struct{})
-	go func() { waited <- r.Wait(t.Context()) }()
-	go func() { r.Accept(); close(accepted) }()
-	require.Eventually(t, func() bool { return status(t, l).Queued == 2 }, 10*time.Second, time.Millisecond)
+	synctest.Test(t, func(t *testing.T) {
+		l := limiter(t, fairlimit.PerHour(1))
+		require.NoError(t, l.Wait(t.Context()))
+		r := &kubelimit.RateLimiter{Limiter: l, OnError: func(err error) { t.Error(err) }}
+		waited, accepted := make(chan error, 1), make(chan struct{})
+		go func() { waited <- r.Wait(t.Context()) }()
+		go func() { r.Accept(); close(accepted) }()
+		synctest.Wait()
+		require.Equal(t, 2, status(t, l).Queued)
 
-	r.Stop()
-	err := <-waited
-	require.ErrorIs(t, err, kubelimit.ErrStopped)
-	require.ErrorIs(t, err, context.Canceled)
-	<-accepted
-	require.Eventually(t, func() bool { return status(t, l).Queued == 0 }, 10*time.Second, time.Millisecond)
+		r.Stop()
+		err := <-waited
+		require.ErrorIs(t, err, kubelimit.ErrStopped)
+		require.ErrorIs(t, err, context.Canceled)
+		<-accepted
+		synctest.Wait()
+		require.Zero(t, status(t, l).Queued)
 
-	r.Stop()
+		r.Stop()
+		require.NoError(t, l.Reset(t.Context()))
+		require.ErrorIs(t, r.Wait(t.Context()), kubelimit.ErrStopped)
+		r.Accept()
+		assert.False(t, r.TryAccept())
+		assert.Equal(t, 1, status(t, l).Available)
+	})
+}
+
+func TestStopIsToldEvenIfTheLimiterDoesNotSayWhy(t *testing.T) {
+	r := &kubelimit.RateLimiter{Limiter: forever{}}
+	time.AfterFunc(10*time.Millisecond, r.Stop)
 	require.ErrorIs(t, r.Wait(t.Context()), kubelimit.ErrStopped)
-	assert.False(t, r.TryAccept())
-	r.Accept()
-	require.NoError(t, l.Reset(t.Context()))
-	assert.False(t, r.TryAccept())
-	assert.Equal(t, 1, status(t, l).Available)
 }
 
 // forever is a limiter that tells ctx's error and not its cause, as a
@@ -166,34 +172,21 @@ func (forever) Wait(ctx context.Context) error {
 	return ctx.Err()
 }
 
-func TestStopIsToldEvenIfTheLimiterDoesNotSayWhy(t *testing.T) {
-	r := &kubelimit.RateLimiter{Limiter: forever{}}
-	time.AfterFunc(10*time.Millisecond, r.Stop)
-	require.ErrorIs(t, r.Wait(t.Context()), kubelimit.ErrStopped)
-}
-
-func TestWithoutACtxNobodyWaits(t *testing.T) {
-	r := &kubelimit.RateLimiter{Limiter: limiter(t, fairlimit.PerHour(1))}
-	var none context.Context
-	require.ErrorIs(t, r.Wait(none), fairlimit.ErrNilContext)
-}
-
 func TestQPSIsTheQuotas(t *testing.T) {
 	for want, quota := range map[float32]fairlimit.Quota{
-		20:   fairlimit.PerSecond(20),
-		0.5:  fairlimit.PerMinute(30),
-		1000: fairlimit.Every(time.Millisecond),
-		0:    {},
+		0.5: fairlimit.PerMinute(30), 1000: fairlimit.Every(time.Millisecond), 0: {},
 	} {
 		assert.Equal(t, want, (&kubelimit.RateLimiter{Quota: quota}).QPS())
 	}
 }
 
-func TestARateLimiterWithoutALimiterLetsNobodyGo(t *testing.T) {
+func TestWithoutALimiterOrACtxNobodyGoes(t *testing.T) {
 	var told error
+	var none context.Context
 	r := &kubelimit.RateLimiter{OnError: func(err error) { told = err }}
+	require.ErrorIs(t, r.Wait(none), fairlimit.ErrNilContext)
 	require.ErrorIs(t, r.Wait(t.Context()), fairlimit.ErrInvalidOption)
 	assert.False(t, r.TryAccept())
-	assert.True(t, errors.Is(told, fairlimit.ErrInvalidOption))
+	require.ErrorIs(t, told, fairlimit.ErrInvalidOption)
 	assert.False(t, (&kubelimit.RateLimiter{}).TryAccept(), "nobody has to listen")
 }

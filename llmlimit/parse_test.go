@@ -133,9 +133,11 @@ func TestWhatAnAnswerSettles(t *testing.T) {
 		"no count":               {Azure, `{"usage":null}`, nil},
 		"half of it":             {Azure, `{"usage":{"completion_tokens":9}}`, nil},
 
-		"a message": {Anthropic, `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7}}}],"usage":` +
-			`{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":40}}`,
-			claude(125, 40)},
+		"a message": {
+			Anthropic, `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7}}}],"usage":` +
+				`{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":40}}`,
+			claude(125, 40),
+		},
 		"a stream of a message": {Anthropic, stream(start, text, text, stop, `{"type":"message_stop"}`), claude(125, 15)},
 		"totals that grew": {Anthropic, stream(
 			start, text, `{"type":"message_delta","usage":{"input_tokens":30,"output_tokens":9}}`,
