@@ -12,9 +12,9 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
-// ErrBadPolicy is what [Transport.OnError] hears of a header RateLimit-Policy that
-// cannot be read, or has a quota that nobody goes by: none at all, more than a
-// million requests a second, or more than eight policies. It is ignored as a whole.
+// ErrBadPolicy is what [Transport.OnError] hears of a RateLimit-Policy that cannot
+// be read, or that would be a quota of 0, of more than a million requests a second,
+// or of more than eight windows. The header is ignored as a whole.
 var ErrBadPolicy = errors.New("httplimit: a RateLimit-Policy that is no quota")
 
 const (
@@ -30,12 +30,12 @@ type learner interface {
 }
 
 // learn lets the limiter learn what the response announces. Nobody waits for it.
-func (t *Transport) learn(ctx context.Context, header http.Header, now time.Time) {
+func (t *Transport) learn(ctx context.Context, header http.Header) {
 	policies := header.Values("RateLimit-Policy")
 	if !t.Learn || len(policies) == 0 || cached(header) {
 		return
 	}
-	last := t.looked.Load()
+	now, last := time.Now(), t.looked.Load()
 	if last != nil && now.Sub(*last) < lookEvery || !t.looked.CompareAndSwap(last, &now) {
 		return
 	}

@@ -139,9 +139,8 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		return err
 	})
 	if err == nil && resp != nil {
-		received := time.Now()
-		t.learn(req.Context(), resp.Header, received)
-		t.heed(req.Context(), resp, received)
+		t.learn(req.Context(), resp.Header)
+		t.heed(req.Context(), resp, time.Now())
 		if turn != nil && t.Used != nil {
 			t.settleAfter(req.Context(), resp, turn)
 		}
