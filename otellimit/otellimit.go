@@ -23,7 +23,6 @@ var ErrNilProvider = errors.New("otellimit: nil metric.MeterProvider")
 // no timer.
 type Metrics struct {
 	books        *metrics.Books
-	trace        *fairlimit.Trace
 	name         string
 	registration metric.Registration
 
@@ -48,7 +47,6 @@ func New(name string, provider metric.MeterProvider) (*Metrics, error) {
 		looked:     map[*metrics.Metric]metric.Float64Observable{},
 	}
 	m.books = metrics.New(meter{m})
-	m.trace = m.books.Trace()
 	from := provider.Meter(Scope)
 	var observed []metric.Observable
 	for _, t := range metrics.All {
@@ -96,7 +94,7 @@ func (m *Metrics) with(t *metrics.Metric, labels []string) metric.MeasurementOpt
 }
 
 // Trace is what to give to [fairlimit.WithTrace]. Give it to one limiter only.
-func (m *Metrics) Trace() *fairlimit.Trace { return m.trace }
+func (m *Metrics) Trace() *fairlimit.Trace { return m.books.Trace() }
 
 // Watch lets each collection ask l for its Status, which gives the metrics of
 // the queue. A collection waits a second for it. Without an answer those

@@ -14,12 +14,9 @@ import (
 // goroutines may use them. They hold no goroutine and no timer, and need no
 // closing.
 type Metrics struct {
-	books *metrics.Books
-	trace *fairlimit.Trace
-
-	counters   map[*metrics.Metric]*prometheus.CounterVec // counted as it happens
-	histograms map[*metrics.Metric]prometheus.Histogram   // likewise
-	looked     map[*metrics.Metric]*prometheus.Desc       // what a scrape looks at
+	books   *metrics.Books
+	counted map[*metrics.Metric]prometheus.Collector // as it happens
+	looked  map[*metrics.Metric]*prometheus.Desc     // what a scrape looks at
 }
 
 var _ prometheus.Collector = (*Metrics)(nil)
@@ -29,20 +26,18 @@ var _ prometheus.Collector = (*Metrics)(nil)
 // registry takes only one of each name.
 func New(name string) *Metrics {
 	m := &Metrics{
-		counters:   map[*metrics.Metric]*prometheus.CounterVec{},
-		histograms: map[*metrics.Metric]prometheus.Histogram{},
-		looked:     map[*metrics.Metric]*prometheus.Desc{},
+		counted: map[*metrics.Metric]prometheus.Collector{},
+		looked:  map[*metrics.Metric]*prometheus.Desc{},
 	}
 	m.books = metrics.New(meter{m})
-	m.trace = m.books.Trace()
 	labels := prometheus.Labels{metrics.LimiterLabel: strings.ToValidUTF8(name, "\uFFFD")}
 	for _, metric := range metrics.All {
 		opts := prometheus.Opts{Name: named(metric), Help: metric.Help, ConstLabels: labels}
 		switch metric.Kind {
 		case metrics.Counter:
-			m.counters[metric] = newCounter(metric, prometheus.CounterOpts(opts))
+			m.counted[metric] = newCounter(metric, prometheus.CounterOpts(opts))
 		case metrics.Histogram:
-			m.histograms[metric] = prometheus.NewHistogram(prometheus.HistogramOpts{
+			m.counted[metric] = prometheus.NewHistogram(prometheus.HistogramOpts{
 				Name: opts.Name, Help: opts.Help, ConstLabels: labels, Buckets: metric.Bounds,
 			})
 		default:
@@ -79,7 +74,7 @@ func named(metric *metrics.Metric) string {
 }
 
 // Trace is what to give to [fairlimit.WithTrace]. Give it to one limiter only.
-func (m *Metrics) Trace() *fairlimit.Trace { return m.trace }
+func (m *Metrics) Trace() *fairlimit.Trace { return m.books.Trace() }
 
 // Watch lets each scrape ask l for its Status, which gives the metrics of the
 // queue. A scrape waits a second for it. Without an answer those metrics are
@@ -89,11 +84,8 @@ func (m *Metrics) Watch(l fairlimit.Limiter) { m.books.Watch(l) }
 
 // Describe is that of [prometheus.Collector].
 func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
-	for _, c := range m.counters {
+	for _, c := range m.counted {
 		c.Describe(to)
-	}
-	for _, h := range m.histograms {
-		h.Describe(to)
 	}
 	for _, d := range m.looked {
 		to <- d
@@ -102,11 +94,8 @@ func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
 
 // Collect is that of [prometheus.Collector].
 func (m *Metrics) Collect(to chan<- prometheus.Metric) {
-	for _, c := range m.counters {
+	for _, c := range m.counted {
 		c.Collect(to)
-	}
-	for _, h := range m.histograms {
-		h.Collect(to)
 	}
 	m.books.Look(context.Background(), func(metric *metrics.Metric, value float64, labels ...string) {
 		kind := prometheus.GaugeValue
@@ -120,8 +109,10 @@ func (m *Metrics) Collect(to chan<- prometheus.Metric) {
 // meter takes what is counted as it happens.
 type meter struct{ *Metrics }
 
-func (m meter) Record(metric *metrics.Metric, value float64) { m.histograms[metric].Observe(value) }
+func (m meter) Record(metric *metrics.Metric, value float64) {
+	m.counted[metric].(prometheus.Histogram).Observe(value)
+}
 
 func (m meter) Add(metric *metrics.Metric, n int, labels ...string) {
-	m.counters[metric].WithLabelValues(labels...).Add(float64(n))
+	m.counted[metric].(*prometheus.CounterVec).WithLabelValues(labels...).Add(float64(n))
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -27,14 +26,13 @@ type Meter interface {
 
 // Books is the books of one limiter. Make it with [New].
 type Books struct {
-	meter   Meter
-	watched atomic.Pointer[fairlimit.Limiter]
-
-	failures atomic.Int64 // looks that got no Status
+	meter Meter
 
 	mu          sync.Mutex
-	callers     int       // between Entered and Left
-	pausedUntil time.Time // by this limiter
+	watched     fairlimit.Limiter // nil: none
+	failures    int               // looks that got no Status
+	callers     int               // between Entered and Left
+	pausedUntil time.Time         // by this limiter
 	degraded    bool
 }
 
@@ -115,11 +113,9 @@ func (b *Books) fellBack(because error) {
 
 // Watch lets every look ask l for its Status; nil ends that.
 func (b *Books) Watch(l fairlimit.Limiter) {
-	if l == nil {
-		b.watched.Store(nil)
-		return
-	}
-	b.watched.Store(&l)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.watched = l
 }
 
 // Look tells how things stand, each metric with the values of its labels. It takes
@@ -128,21 +124,19 @@ func (b *Books) Watch(l fairlimit.Limiter) {
 func (b *Books) Look(ctx context.Context, tell func(m *Metric, value float64, labels ...string)) {
 	status := b.status(ctx)
 	b.mu.Lock()
-	callers, pause, fallback := b.callers, max(0, time.Until(b.pausedUntil)), 0
+	callers, failures, pause, fallback := b.callers, b.failures, max(0, time.Until(b.pausedUntil)), 0
 	if b.degraded {
 		fallback = 1
 	}
 	b.mu.Unlock()
-	if status != nil { // Redis knows of the pauses and the resets of others too
-		pause = status.Paused
-	}
 	tell(callersWaiting, float64(callers))
 	tell(degraded, float64(fallback))
-	tell(pauseRemaining, pause.Seconds())
-	tell(statusFailures, float64(b.failures.Load()))
+	tell(statusFailures, float64(failures))
 	if status == nil {
+		tell(pauseRemaining, pause.Seconds())
 		return
 	}
+	tell(pauseRemaining, status.Paused.Seconds()) // also of pauses and resets of others
 	tell(queuePermits, float64(status.Queued))
 	tell(queueDelay, status.Delay.Seconds())
 	tell(available, float64(status.Available))
@@ -152,17 +146,21 @@ func (b *Books) Look(ctx context.Context, tell func(m *Metric, value float64, la
 	}
 }
 
-// status asks the limiter that is watched, nil if it does not answer.
+// status asks the limiter that is watched, nil if there is none, or no answer.
 func (b *Books) status(ctx context.Context) *fairlimit.Status {
-	l := b.watched.Load()
+	b.mu.Lock()
+	l := b.watched
+	b.mu.Unlock()
 	if l == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, StatusBound)
 	defer cancel()
-	status, err := (*l).Status(ctx)
+	status, err := l.Status(ctx)
 	if err != nil {
-		b.failures.Add(1)
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.failures++
 		return nil
 	}
 	return &status
