@@ -40,17 +40,16 @@ type ItemRateLimiter[T comparable] struct {
 	// Otherwise says how long an item waits that got no turn within five
 	// seconds, mostly because Redis failed or did not answer. The item then
 	// comes without a turn, since a work queue cannot do without an answer. Nil
-	// means an exponential delay for each item: 1 s, 2 s, and so on up to 5
-	// minutes.
+	// means a delay that grows each time that the item is added, until Forget: 1 s,
+	// 2 s, 4 s, and so on up to 5 minutes.
 	Otherwise workqueue.TypedRateLimiter[T]
 
 	// OnError is told why an item got no turn. It may run several times at once.
 	// Nil means that nobody is told.
 	OnError func(error)
 
-	mu        sync.Mutex
-	requeues  map[T]int
-	otherwise workqueue.TypedRateLimiter[T] // nil before the first When
+	once  sync.Once
+	added workqueue.TypedRateLimiter[T] // counts, and knows the delay
 }
 
 var _ workqueue.TypedRateLimiter[string] = (*ItemRateLimiter[string])(nil)
@@ -60,7 +59,7 @@ var _ workqueue.TypedRateLimiter[string] = (*ItemRateLimiter[string])(nil)
 // [fairlimit.WithMaxWait] takes no turn: the item waits as long as its turn
 // would have taken to come.
 func (l *ItemRateLimiter[T]) When(item T) time.Duration {
-	otherwise := l.count(item)
+	delay := l.count().When(item)
 	turn, err := l.reserve()
 	if err == nil {
 		return turn.Delay()
@@ -69,44 +68,32 @@ func (l *ItemRateLimiter[T]) When(item T) time.Duration {
 		l.OnError(err)
 	}
 	var refused *fairlimit.RefusedError
-	if errors.As(err, &refused) {
+	switch {
+	case errors.As(err, &refused):
 		return refused.Wait
+	case l.Otherwise != nil:
+		return l.Otherwise.When(item)
 	}
-	return otherwise.When(item)
+	return delay
 }
 
 // NumRequeues is how often When was asked for the item since it was forgotten.
-func (l *ItemRateLimiter[T]) NumRequeues(item T) int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.requeues[item]
-}
+func (l *ItemRateLimiter[T]) NumRequeues(item T) int { return l.count().NumRequeues(item) }
 
 // Forget ends the count of the item. A turn that lies ahead stays taken: the
 // item is in the work queue and will use it.
 func (l *ItemRateLimiter[T]) Forget(item T) {
-	l.mu.Lock()
-	delete(l.requeues, item)
-	otherwise := l.otherwise
-	l.mu.Unlock()
-	if otherwise != nil {
-		otherwise.Forget(item)
+	l.count().Forget(item)
+	if l.Otherwise != nil {
+		l.Otherwise.Forget(item)
 	}
 }
 
-// count counts the item and returns who decides if Redis does not.
-func (l *ItemRateLimiter[T]) count(item T) workqueue.TypedRateLimiter[T] {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.requeues == nil {
-		l.requeues = map[T]int{}
-		l.otherwise = l.Otherwise
-	}
-	l.requeues[item]++
-	if l.otherwise == nil {
-		l.otherwise = workqueue.NewTypedItemExponentialFailureRateLimiter[T](shortestOtherwise, longestOtherwise)
-	}
-	return l.otherwise
+func (l *ItemRateLimiter[T]) count() workqueue.TypedRateLimiter[T] {
+	l.once.Do(func() {
+		l.added = workqueue.NewTypedItemExponentialFailureRateLimiter[T](shortestOtherwise, longestOtherwise)
+	})
+	return l.added
 }
 
 func (l *ItemRateLimiter[T]) reserve() (*fairlimit.Reservation, error) {
