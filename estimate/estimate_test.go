@@ -1,7 +1,6 @@
 package estimate_test
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -91,18 +90,4 @@ func TestManyGoroutinesMayGuess(t *testing.T) {
 		})
 	}
 	all.Wait()
-}
-
-func ExampleEstimator() {
-	e := estimate.New(0.75)
-	fmt.Println("nothing is known:", e.Guess("model", 4096))
-	for _, used := range []int{200, 900, 300, 250} {
-		e.Saw("model", used)
-	}
-	fmt.Println("three of four cost at most:", e.Guess("model", 4096))
-	fmt.Println("but no more than asked for:", e.Guess("model", 100))
-	// Output:
-	// nothing is known: 4096
-	// three of four cost at most: 300
-	// but no more than asked for: 100
 }

@@ -24,7 +24,8 @@
 //	Gemini     InputTokens                what such calls used before       to the input
 //
 // A request of another kind, such as one that counts tokens or is not JSON, takes
-// one call.
+// one call. A 429 or 529 pauses the queue for everybody: for as long as the answer
+// says, or a second if it does not.
 //
 // # The rules of the providers
 //
@@ -77,9 +78,4 @@
 // tells nothing counts as it was reserved. That is so for errors, for streams of
 // Azure without stream_options.include_usage, and for the input of a stream of more
 // than 1 MiB, if only its beginning tells that.
-//
-// # What the provider says
-//
-// 429 and 529 pause the queue for everybody: for as long as the answer says, or
-// a second if it does not.
 package llmlimit
