@@ -23,20 +23,13 @@ func (e unsentError) Unwrap() error { return e.error }
 func (e unsentError) GRPCStatus() *status.Status { return status.New(code(e.error), e.Error()) }
 
 func code(err error) codes.Code {
-	for _, known := range []struct {
-		err  error
-		code codes.Code
-	}{
-		{context.Canceled, codes.Canceled},
-		{context.DeadlineExceeded, codes.DeadlineExceeded},
-		{fairlimit.ErrUnreachable, codes.Unavailable},
-		{fairlimit.ErrOutcomeUnknown, codes.Unavailable},
-	} {
-		if errors.Is(err, known.err) {
-			return known.code
-		}
-	}
-	if lua.RefusedForNow(err) { // Redis loads, or fails over
+	switch {
+	case errors.Is(err, context.Canceled):
+		return codes.Canceled
+	case errors.Is(err, context.DeadlineExceeded):
+		return codes.DeadlineExceeded
+	case errors.Is(err, fairlimit.ErrUnreachable), errors.Is(err, fairlimit.ErrOutcomeUnknown),
+		lua.RefusedForNow(err): // Redis loads, or fails over
 		return codes.Unavailable
 	}
 	return codes.Internal

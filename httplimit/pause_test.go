@@ -90,7 +90,7 @@ func TestOnErrorHearsOfA429ThatCannotBeRead(t *testing.T) {
 		"of which nothing can be read": {
 			upstream{code: 429, header: headers{"Retry-After": "in a while", "X-RateLimit-Limit": "5"}},
 			nil,
-			httplimit.ErrNoDelay.Error() + `: Retry-After: ["in a while"], X-Ratelimit-Limit: ["5"]`,
+			httplimit.ErrNoDelay.Error() + `: map["Retry-After":["in a while"] "X-Ratelimit-Limit":["5"]]`,
 		},
 		"that says nothing":    {upstream{code: 429}, nil, httplimit.ErrNoDelay.Error()},
 		"that says no time":    {upstream{code: 429, header: headers{"Retry-After": "0"}}, nil, ""},

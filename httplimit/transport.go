@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -199,17 +198,16 @@ func (t *Transport) heed(ctx context.Context, resp *http.Response, received time
 
 // noDelay is an ErrNoDelay with the headers that may have been meant.
 func noDelay(header http.Header) error {
-	var said []string
+	said := http.Header{}
 	for name, values := range header {
 		if lower := strings.ToLower(name); strings.Contains(lower, "retry") || strings.Contains(lower, "limit") {
-			said = append(said, fmt.Sprintf("%s: %.60q", name, values))
+			said[name] = values
 		}
 	}
 	if len(said) == 0 {
 		return ErrNoDelay
 	}
-	slices.Sort(said)
-	return fmt.Errorf("%w: %s", ErrNoDelay, strings.Join(said, ", "))
+	return fmt.Errorf("%w: %.60q", ErrNoDelay, said)
 }
 
 // refuses reports whether the upstream refused because of too many requests.
