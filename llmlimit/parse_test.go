@@ -149,8 +149,10 @@ func TestWhatAnAnswerSettles(t *testing.T) {
 		"the end of a long one":          {Anthropic, stream(text, stop)[30:], output},
 		"of which nobody saw the end":    {Anthropic, stream(text, text), nil},
 		"output alone":                   {Anthropic, `{"usage":{"input_tokens":"7","output_tokens":15}}`, output},
-		"all from a cache":               {Anthropic, `{"usage":{"cache_read_input_tokens":9,"output_tokens":5}}`, claude(0, 5)},
-		"nothing in it":                  {Anthropic, `{"usage":{}}`, nil},
+		"all from a cache": {
+			Anthropic, `{"usage":{"cache_read_input_tokens":9,"output_tokens":5}}`, claude(0, 5),
+		},
+		"nothing in it": {Anthropic, `{"usage":{}}`, nil},
 
 		"content": {Gemini, `{"candidates":[{}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":30,` +
 			`"toolUsePromptTokenCount":3,"totalTokenCount":42}}`, input},
