@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/naming"
@@ -22,6 +23,10 @@ type trial struct {
 	try  func(ctx context.Context) error
 }
 
+func check(c *connection) *cobra.Command {
+	return c.command("check", "Find out what a Redis lacks for limiters", cobra.NoArgs, c.check)
+}
+
 func (c *connection) check(ctx context.Context, _ []string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
@@ -32,11 +37,7 @@ func (c *connection) check(ctx context.Context, _ []string) error {
 	if err != nil {
 		return err
 	}
-	fmt.Println(fit("checking what limiters need, of Redis at "+c.at, width))
-	verdict("under", key)
-	if _, err := c.look(ctx, name); isUnreachable(err) {
-		return err
-	}
+	fmt.Printf("checking what limiters need, of Redis at %s, under %s\n", c.at, key)
 	defer func() { // the keys of a queue of this name have all of it in theirs
 		ctx := context.WithoutCancel(ctx)
 		left, _ := c.rdb.Keys(ctx, naming.Pattern(key)+"*").Result()
@@ -44,67 +45,25 @@ func (c *connection) check(ctx context.Context, _ []string) error {
 	}()
 	missing := 0
 	for _, t := range append(commandTrials(c.rdb, key+":check"), limiterTrials(q)...) {
-		err := t.try(ctx)
-		word, what := "ok", t.what
-		switch {
+		switch err := t.try(ctx); {
 		case isUnreachable(err):
 			return err
-		case err != nil && t.lost == "":
+		case err == nil:
+			fmt.Printf("  ok       %s\n", t.what)
+		case t.lost != "":
+			fmt.Printf("  without  %s: %s\n           %s\n", t.what, t.lost, strings.TrimPrefix(err.Error(), "fairlimit: "))
+		default:
 			missing++
-			word = "MISSING"
-		case err != nil:
-			word, what = "without", t.what+": "+t.lost
+			fmt.Printf("  MISSING  %s\n           %s\n", t.what, strings.TrimPrefix(err.Error(), "fairlimit: "))
 		}
-		verdict(word, append([]string{what}, advice(err)...)...)
 	}
 	if missing > 0 {
-		return fmt.Errorf("missing: %d of what a limiter needs", missing)
+		return fmt.Errorf("missing: %d of what a limiter needs; docs/OPERATE.md has what an ACL has to allow", missing)
 	}
 	return nil
 }
 
-// verdict is a word, and what it is about.
-func verdict(word string, rows ...string) {
-	var l lines
-	for _, row := range rows {
-		l.add(word, row)
-	}
-	fmt.Print(l.String())
-}
-
-var settings = []struct {
-	says   *regexp.Regexp
-	advice string
-}{
-	{
-		regexp.MustCompile(`(?i)noperm|no permissions|can't run this command|not allowed by the acl`),
-		"the ACL has to allow it: docs/OPERATE.md has all that it has to",
-	},
-	{regexp.MustCompile(`(?i)unknown.*command`), "this service has no such command, or rename-command has taken it away"},
-	{regexp.MustCompile(`(?i)readonly`), "this is a replica: -redis has to name the primary"},
-	{regexp.MustCompile(`(?i)crossslot`), "the service does not honour {hash tags}, or the prefix has a brace"},
-	{regexp.MustCompile(`(?i)undeclared`), "allow undeclared keys, or choose another cluster mode"},
-	{regexp.MustCompile(`(?i)non deterministic`), "scripts may not write after TIME: the server is older than Redis 5"},
-	{regexp.MustCompile(`(?i)oom`), "maxmemory is reached: raise it"},
-	{regexp.MustCompile(`(?i)misconf`), "the server cannot save: stop-writes-on-bgsave-error"},
-}
-
-// advice is what the server answers, and the setting to change.
-func advice(err error) (rows []string) {
-	if err == nil {
-		return nil
-	}
-	text := strings.TrimPrefix(err.Error(), "fairlimit: ")
-	for _, s := range settings {
-		if s.says.MatchString(text) {
-			return []string{text, s.advice}
-		}
-	}
-	return []string{text}
-}
-
-// commandTrials are the commands that the scripts and the client send, each with
-// what goes without it.
+// commandTrials are the commands that the scripts and the client send.
 func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
 	try := func(what, lost string, command ...any) {
 		trials = append(trials, trial{what, lost, func(ctx context.Context) error {
@@ -114,42 +73,45 @@ func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
 			return nil
 		}})
 	}
-	inScript := func(command, arguments, lost string) {
-		try(command+" in a script", lost, "EVAL", "return redis.call('"+command+"'"+arguments+")", 1, key)
-	}
 	try("EVAL", "", "EVAL", "return 1", 1, key)
 	try("EVALSHA", "", "EVALSHA", redis.NewScript("return 1").Hash(), 1, key)
-	for _, c := range []struct{ command, arguments string }{
-		{"TIME", ""},
-		{"PSETEX", ", KEYS[1], 60000, 'head'"},
-		{"GET", ", KEYS[1]"},
-		{"PTTL", ", KEYS[1]"},
-		{"PEXPIRE", ", KEYS[1], 60000"},
-		{"DEL", ", KEYS[1]"},
-		{"ZADD", ", KEYS[1], 1, 'slot'"},
-		{"ZCARD", ", KEYS[1]"},
-		{"ZSCORE", ", KEYS[1], 'slot'"},
-		{"ZRANGE", ", KEYS[1], 0, 0"},
-		{"ZREVRANGE", ", KEYS[1], 0, 0"},
-		{"ZRANGEBYSCORE", ", KEYS[1], 1, '+inf', 'LIMIT', 0, 1"},
-		{"ZREMRANGEBYSCORE", ", KEYS[1], 2, 3"},
-		{"ZREMRANGEBYRANK", ", KEYS[1], 1, 2"},
-		{"ZREM", ", KEYS[1], 'slot'"},
+	for _, command := range []string{
+		"TIME",
+		"PSETEX, KEYS[1], 60000, 'head'",
+		"GET, KEYS[1]",
+		"PTTL, KEYS[1]",
+		"PEXPIRE, KEYS[1], 60000",
+		"DEL, KEYS[1]",
+		"ZADD, KEYS[1], 1, 'slot'",
+		"ZCARD, KEYS[1]",
+		"ZSCORE, KEYS[1], 'slot'",
+		"ZRANGE, KEYS[1], 0, 0",
+		"ZREVRANGE, KEYS[1], 0, 0",
+		"ZRANGEBYSCORE, KEYS[1], 1, '+inf', 'LIMIT', 0, 1",
+		"ZREMRANGEBYSCORE, KEYS[1], 2, 3",
+		"ZREMRANGEBYRANK, KEYS[1], 1, 2",
+		"ZREM, KEYS[1], 'slot'",
 	} {
-		inScript(c.command, c.arguments, "")
+		name, arguments, _ := strings.Cut(command, ",")
+		if arguments != "" {
+			arguments = "," + arguments
+		}
+		try(name+" in a script", "", "EVAL", "return redis.call('"+name+"'"+arguments+")", 1, key)
 	}
-	inScript("SET", ", KEYS[1], 'x', 'PX', 60000", "no stored quotas")
 	try("a write after TIME in a script", "", "EVAL",
 		"redis.call('TIME') return redis.call('PSETEX', KEYS[1], 60000, 'state')", 1, key)
+	try("SET in a script", "no stored quotas", "EVAL", "return redis.call('SET', KEYS[1], 'x', 'PX', 60000)", 1, key)
 	try("SCAN", "no fairlimit ls", "SCAN", 0, "MATCH", key)
-	return append(trials, trial{"maxmemory-policy", "whether the server evicts queues", func(ctx context.Context) error {
-		info, err := rdb.Info(ctx, "memory").Result()
-		policy := evictions.FindString(info)
-		if err == nil && policy != "" {
-			err = errors.New(policy + ": want noeviction, or queues are lost")
-		}
-		return err
-	}})
+	return append(trials, trial{
+		"maxmemory-policy", "whether the server evicts queues",
+		func(ctx context.Context) error {
+			info, err := rdb.Info(ctx, "memory").Result()
+			if policy := evictions.FindString(info); policy != "" {
+				err = errors.New(policy + ": want noeviction, or queues are lost")
+			}
+			return err
+		},
+	})
 }
 
 // evictions finds a policy that evicts.
@@ -158,35 +120,25 @@ var evictions = regexp.MustCompile(`(?m)^maxmemory_policy:(allkeys|volatile)[a-z
 // limiterTrials do what a limiter does, with its own scripts.
 func limiterTrials(q *fairlimit.Queue) []trial {
 	return []trial{
-		{"Wait", "", func(ctx context.Context) error { return errors.Join(q.Wait(ctx), q.Wait(ctx)) }},
-		{"ReserveN, Cancel", "", func(ctx context.Context) error {
-			r, err := q.ReserveN(ctx, 1)
-			if err != nil {
-				return err
-			}
-			return r.Cancel(ctx)
-		}},
+		{"Wait", "", q.Wait},
 		{"Status", "", func(ctx context.Context) error { _, err := q.Status(ctx); return err }},
-		{"Wait of a flow", "no flows", func(ctx context.Context) error {
+		{"Take and Settle of a unit, in a flow", "no units, no flows", func(ctx context.Context) error {
 			f, err := q.Flow("check", 1)
 			if err != nil {
 				return err
 			}
-			return f.Wait(ctx)
-		}},
-		{"Take and Settle of a unit", "no units", func(ctx context.Context) error {
-			turn, err := q.Take(ctx, fairlimit.Amounts{"tokens": 2})
+			turn, err := f.Take(ctx, fairlimit.Amounts{"": 1, "tokens": 2})
 			if err != nil {
 				return err
 			}
 			return turn.Settle(ctx, fairlimit.Amounts{"tokens": 3})
 		}},
-		{"Pause", "no pauses", func(ctx context.Context) error {
-			return errors.Join(q.Pause(ctx, 5*time.Millisecond), q.Wait(ctx))
+		{"Pause, Resume, Requeue", "no pauses", func(ctx context.Context) error {
+			return errors.Join(q.Pause(ctx, time.Second), q.Resume(ctx), q.Requeue(ctx))
 		}},
 		{"SetQuotas, ForgetQuotas", "no stored quotas", func(ctx context.Context) error {
 			return errors.Join(q.SetQuotas(ctx, fairlimit.Every(2*time.Millisecond)), q.Wait(ctx), q.ForgetQuotas(ctx))
 		}},
-		{"Reset", "no reset", q.Reset},
+		{"Reset", "", q.Reset},
 	}
 }

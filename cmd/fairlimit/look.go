@@ -6,173 +6,144 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
 
 func look(c *connection) *cobra.Command {
-	var watch, asJSON bool
-	cmd := c.command("look NAME", "Show the state of a queue", func(ctx context.Context, words []string) error {
-		drawn := "" // what the next view takes the place of
-		show := func() error {
+	var asJSON bool
+	cmd := c.command("look NAME", "Show the state of a queue", cobra.ExactArgs(1),
+		func(ctx context.Context, words []string) error {
 			q, err := c.look(ctx, words[0])
-			before := strings.Count(drawn, "\n")
-			switch drawn = ""; {
-			case !isReadable(q):
-				return err
-			case asJSON:
+			if asJSON && isReadable(q) {
 				return cmp.Or(json.NewEncoder(os.Stdout).Encode(q), err)
-			case watch && !onTerminal():
-				fmt.Println(logLine(q, time.Now()))
-				return err
-			case before > 0:
-				fmt.Printf("\x1b[%dA\x1b[J", before) // up, and clear what is below
 			}
-			drawn = table(q)
-			if watch && !q.Idle {
-				drawn += q.Text()
-			}
-			fmt.Print(drawn)
-			return err
-		}
-		if err := show(); err != nil || !watch {
-			return err
-		}
-		return everySecond(ctx, show)
-	})
-	cmd.Flags().BoolVar(&watch, "watch", false, "show it every second, until interrupted")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print one JSON object a line")
+			return show(q, err)
+		})
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON object")
 	return cmd
 }
 
-// everySecond shows until it fails, or until a signal ends it, which is no
-// error. If Redis is not there, that may pass.
-func everySecond(ctx context.Context, show func() error) error {
-	ctx, stop := untilSignal(ctx)
-	defer stop()
-	for tick := time.Tick(time.Second); ; {
-		select {
-		case <-tick:
-		case <-ctx.Done():
-			return nil
-		}
-		if err := show(); isUnreachable(err) {
-			tell(err)
-		} else if err != nil {
-			return err
-		}
-	}
-}
-
-// onTerminal reports whether standard output is a terminal that can be drawn
-// on. It takes every character device for one: what is drawn on /dev/null harms
-// nobody.
-func onTerminal() bool {
-	info, err := os.Stdout.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
+func (c *connection) open(name string, opts ...fairlimit.Option) (*fairlimit.Queue, error) {
+	return fairlimit.Open(c.rdb, name, append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
 // look fails and is readable if what is stored is no quota, and nothing else is
 // wrong.
 func (c *connection) look(ctx context.Context, name string) (picture.Queue, error) {
-	state, err := picture.Inspect(ctx, c.rdb, name, c.prefix)
+	q, err := c.open(name, fairlimit.WithStoredQuota())
 	if err != nil {
 		return picture.Queue{}, err
 	}
-	return picture.Of(name, state, nil, nil, picture.DefaultGuard)
+	return picture.Source{Redis: c.rdb, Prefix: c.prefix, Name: name, Queue: q}.Look(ctx)
 }
 
 func isReadable(q picture.Queue) bool { return q.At > 0 }
 
-// lines are for a terminal: none takes more than 80 columns.
-type lines struct {
-	strings.Builder
-	last string // the word of the newest line
-}
-
-// titled begins what is shown of a queue.
-func titled(name string) *lines {
-	l := new(lines)
-	l.WriteString(fit(printable(name), width) + "\n")
-	return l
-}
-
-// add has a word before its text, which is not repeated.
-func (l *lines) add(word, text string) {
-	shown := word
-	if word == l.last {
-		shown = ""
+// show prints a queue as far as it can be read.
+func show(q picture.Queue, err error) error {
+	if isReadable(q) {
+		fmt.Print(table(q))
 	}
-	l.last = word
-	l.WriteString(fit(fmt.Sprintf("  %-9s %s", shown, text), width) + "\n")
+	return err
 }
 
 func table(q picture.Queue) string {
-	l := titled(q.Name)
+	var text strings.Builder
+	text.WriteString(printable(q.Name) + "\n")
+	row := func(word, what string) { fmt.Fprintf(&text, "  %-9s %s\n", word, what) }
 	switch {
 	case q.Idle:
-		l.add("idle", "Redis knows of nobody who waits, and of nothing that still counts")
+		row("idle", "Redis knows of nobody who waits, and of nothing that still counts")
 	case q.Queued == 0:
-		l.add("backlog", permits(0))
+		row("backlog", permits(0))
 	default:
-		l.add("backlog", permits(q.Queued)+", the last in "+in(q.Tail))
+		row("backlog", permits(q.Queued)+", the last "+comes(q, q.Tail))
 	}
 	if !q.Idle && q.Available != nil {
-		l.add("next slot", "in "+in(q.Next))
-		l.add("available", permits(*q.Available)+" at once")
-	} else if !q.Idle {
-		l.add("next slot", "no sooner than in "+in(q.Next))
+		row("next slot", comes(q, q.Next))
+		row("available", permits(*q.Available)+" at once")
+	} else if q.Next > 0 {
+		row("next slot", "no sooner than "+comes(q, q.Next))
 	}
-	paused := "no"
 	if q.Paused > 0 {
-		paused = "for " + in(q.Paused) + " more"
+		row("paused", fmt.Sprintf("for %s more, until %s", brief(q.Paused), clock(q, q.Paused)))
+	} else {
+		row("paused", "no")
 	}
-	l.add("paused", paused)
 	for _, f := range q.Flows {
-		l.add("flows", fmt.Sprintf("%s: weight %d, %d ahead", fit(printable(f.ID), 40), f.Weight, f.Ahead))
+		row("flow", fmt.Sprintf("%s: weight %d, %d ahead", printable(f.ID), f.Weight, f.Ahead))
 	}
 	for _, quota := range q.Quotas {
-		l.add("quotas", quota)
+		row("quota", quota)
 	}
 	if !q.Stored {
-		l.add("quotas", "none is stored: those of the callers hold")
+		row("quota", "none is stored: those of the callers hold")
 	}
 	for _, u := range q.Units {
-		l.add("units", fmt.Sprintf("%s %s: backlog %d, available %s",
+		row("unit", fmt.Sprintf("%s %s: backlog %d, available %s",
 			u.Name, strings.Join(u.Quotas, " "), u.Queued, number(u.Available)))
 	}
 	for _, note := range q.Notes {
-		l.add("notes", note)
+		row("note", note)
 	}
-	return l.String()
+	return text.String()
+}
+
+// comes says when something comes that is so many milliseconds ahead.
+func comes(q picture.Queue, ms float64) string {
+	if ms <= 0 {
+		return "now"
+	}
+	return fmt.Sprintf("in %s, at %s", brief(ms), clock(q, ms))
+}
+
+// clock is the local time then.
+func clock(q picture.Queue, ms float64) string {
+	return time.UnixMilli(q.At + int64(ms)).Format(time.DateTime)
+}
+
+// brief is a duration of milliseconds as a person reads it.
+func brief(ms float64) string {
+	unit, d := time.Second, time.Duration(ms*1e6)
+	if d < time.Second {
+		unit = time.Millisecond
+	} else if d < time.Minute {
+		unit = 10 * time.Millisecond
+	}
+	return quotatext.Duration(d.Round(unit))
+}
+
+// permits is a number of them.
+func permits(n int) string {
+	if n == 1 {
+		return "1 permit"
+	}
+	return fmt.Sprintf("%d permits", n)
 }
 
 // number is one that may be unknown.
-func number(n *int64) string {
+func number(n *int) string {
 	if n == nil {
 		return "unknown"
 	}
-	return fmt.Sprint(*n)
+	return strconv.Itoa(*n)
 }
 
-// calls is available as a list shows it.
-func calls(q picture.Queue) string {
-	if q.Idle {
-		return "all"
+// printable is a name as it can be shown on any terminal: one that could be
+// taken for several words, or that moves the cursor, is quoted as Go quotes.
+func printable(name string) string {
+	odd := func(r rune) bool { return r == unicode.ReplacementChar || r == '"' || r == ' ' || !unicode.IsPrint(r) }
+	if name == "" || strings.ContainsFunc(name, odd) {
+		return strconv.Quote(name)
 	}
-	return number(q.Available)
-}
-
-// logLine is a view in one line.
-func logLine(q picture.Queue, now time.Time) string {
-	units := ""
-	for _, u := range q.Units {
-		units += fmt.Sprintf(" available.%s=%s", u.Name, number(u.Available))
-	}
-	return fmt.Sprintf("%s %s backlog=%d delay=%s available=%s%s paused=%s", now.UTC().Format(time.RFC3339),
-		printable(q.Name), q.Queued, in(q.Next), calls(q), units, in(q.Paused))
+	return name
 }

@@ -22,25 +22,17 @@ import (
 )
 
 func ls(c *connection) *cobra.Command {
-	var onlyNames bool
-	cmd := c.command("ls", "List the queues", func(ctx context.Context, _ []string) error {
+	return c.command("ls", "List the queues", cobra.NoArgs, func(ctx context.Context, _ []string) error {
 		found, err := c.names(ctx)
-		switch {
-		case err != nil:
-			return err
-		case onlyNames:
-			for _, name := range found {
-				fmt.Println(printable(name))
-			}
-		case len(found) == 0: // standard output is for lines of the list
+		if err == nil && len(found) == 0 { // standard output is for lines of the list
 			tell(fmt.Errorf("no queues under the prefix %s", printable(c.prefix)))
-		default:
-			return c.list(ctx, found)
+			return nil
 		}
-		return nil
+		if err != nil {
+			return err
+		}
+		return c.list(ctx, found)
 	})
-	cmd.Flags().BoolVar(&onlyNames, "names", false, "print only the names")
-	return cmd
 }
 
 // list prints a line for each name. A key that is no queue has a line as well,
@@ -59,11 +51,7 @@ func (c *connection) list(ctx context.Context, names []string) error {
 		} else if err != nil {
 			return err
 		}
-		name = printable(name)
-		if onTerminal() { // a line then fits 80 columns
-			name = fit(name, 22)
-		}
-		_, _ = fmt.Fprintf(w, "%s\t%s\n", name, row)
+		_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(name), row)
 	}
 	if unreadable > 0 {
 		return fmt.Errorf("keys that cannot be read: %d; reset deletes a queue, quota -forget a stored quota", unreadable)
@@ -72,17 +60,14 @@ func (c *connection) list(ctx context.Context, names []string) error {
 }
 
 func rowOf(q picture.Queue) string {
-	paused, had := "no", calls(q)
+	paused, available := "no", number(q.Available)
 	if q.Paused > 0 {
-		paused = in(q.Paused)
+		paused = brief(q.Paused)
 	}
 	for _, u := range q.Units {
-		had += fmt.Sprintf(", %s %s", u.Name, number(u.Available))
+		available += fmt.Sprintf(", %s %s", u.Name, number(u.Available))
 	}
-	if onTerminal() {
-		had = fit(had, 20)
-	}
-	return fmt.Sprintf("%d\t%s\t%s\t%s", q.Queued, in(q.Next), paused, had)
+	return fmt.Sprintf("%d\t%s\t%s\t%s", q.Queued, brief(q.Next), paused, available)
 }
 
 // keyForm is a key without its prefix: of a queue, or of its stored quota.

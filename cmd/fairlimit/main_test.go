@@ -8,7 +8,6 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -71,21 +70,10 @@ func (s *shell) backlog(name string, quota fairlimit.Quota, permits int) *fairli
 	return q
 }
 
-func (s *shell) queued(q *fairlimit.Queue) int {
-	s.t.Helper()
-	status, err := q.Status(s.t.Context())
-	require.NoError(s.t, err)
-	return status.Queued
-}
-
 // command is one with the prefix, which has not been started.
 func (s *shell) command(args ...string) *exec.Cmd {
-	at := 0
 	if s.prefix != "" {
-		if args[0] == "__complete" {
-			at = 1
-		}
-		args = slices.Insert(args, at, "-prefix", s.prefix)
+		args = append([]string{"-prefix", s.prefix}, args...)
 	}
 	return process(s.env, args...)
 }
@@ -149,13 +137,4 @@ func (s *shell) does(args ...string) string {
 	require.Zero(s.t, r.status, r.err)
 	require.Empty(s.t, r.err)
 	return r.out
-}
-
-// fits fails the test for a line that is wider than a terminal.
-func fits(t *testing.T, text string) {
-	t.Helper()
-	for line := range strings.Lines(text) {
-		line = strings.TrimRight(line, "\r\n")
-		require.Equal(t, line, fit(line, width))
-	}
 }

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 )
 
@@ -24,59 +23,55 @@ type serving struct {
 }
 
 func serveHTTP(c *connection) *cobra.Command {
-	s := serving{config: serve.Config{Guard: picture.DefaultGuard}}
-	cmd := c.command("serve [NAME=QUOTAS...]", "Let callers in any language wait, over HTTP", s.serve(c))
+	s := new(serving)
+	cmd := c.command("serve [NAME=QUOTAS...]", "Let callers in any language wait, over HTTP", cobra.ArbitraryArgs,
+		func(ctx context.Context, words []string) error { return s.serve(ctx, c, words) })
 	flags := cmd.Flags()
 	flags.StringVar(&s.listen, "listen", "127.0.0.1:7070", "`address`: host:port, or unix:///path")
 	flags.BoolVar(&s.public, "public", false, "listen on an address that other machines reach, too")
 	flags.BoolVar(&s.config.Admin, "admin", false, "allow pause, resume, requeue, reset and quota")
-	flags.IntVar(&s.config.MostWaiting, "most-waiting", 10_000, "answer 429 once this `number` of requests wait")
+	flags.Int64Var(&s.config.MostWaiting, "most-waiting", 10_000, "answer 429 once this `number` of requests wait")
 	flags.StringVar(&s.tokenFile, "token-file", "", "want the token that this `file` holds")
-	defineGuard(flags, &s.config.Guard)
+	defineGuard(flags, &s.config.Options)
 	return cmd
 }
 
-func (s *serving) serve(c *connection) func(ctx context.Context, words []string) error {
-	return func(ctx context.Context, words []string) error {
-		if err := s.read(c, words); err != nil {
-			return err
-		}
-		ctx, stop := untilSignal(ctx)
-		defer stop()
-		server, err := serve.New(ctx, s.config)
-		if err != nil {
-			return err
-		}
-		l, err := s.bind()
-		if err != nil {
-			return err
-		}
-		scheme := "http"
-		if l.Addr().Network() == "unix" {
-			scheme = "unix"
-		}
-		fmt.Printf("serving %s://%s\n", scheme, l.Addr())
-		return server.Serve(ctx, l)
+func (s *serving) serve(ctx context.Context, c *connection, words []string) error {
+	if err := s.read(c, words); err != nil {
+		return err
 	}
+	ctx, stop := untilSignal(ctx)
+	defer stop()
+	server, err := serve.New(ctx, s.config)
+	if err != nil {
+		return err
+	}
+	l, err := s.bind()
+	if err != nil {
+		return err
+	}
+	scheme := "http"
+	if l.Addr().Network() == "unix" {
+		scheme = "unix"
+	}
+	fmt.Printf("serving %s://%s\n", scheme, l.Addr())
+	return server.Serve(ctx, l)
 }
 
 // read makes a configuration of the words and the flags.
 func (s *serving) read(c *connection, words []string) error {
-	if s.config.MostWaiting < 1 {
-		return misused("serve: -most-waiting: want at least 1")
-	}
 	s.config.Quotas = map[string]serve.Quotas{}
 	for _, word := range words {
 		at := strings.LastIndexByte(word, '=') // no quota has one
 		if at < 1 {
-			return misused("serve: %s: want NAME=QUOTAS, such as tax-office=1/1s", fit(printable(word), 40))
+			return misused("serve: %s: want NAME=QUOTAS, such as tax-office=1/1s", printable(word))
 		}
 		quotas, err := serve.ParseQuotas(word[at+1:])
 		if _, given := s.config.Quotas[word[:at]]; given {
 			err = errors.New("it is given twice")
 		}
 		if err != nil {
-			return misused("serve: %s: %v", fit(printable(word[:at]), 40), err)
+			return misused("serve: %s: %v", printable(word[:at]), err)
 		}
 		s.config.Quotas[word[:at]] = quotas
 	}
@@ -91,16 +86,15 @@ func (s *serving) read(c *connection, words []string) error {
 	}
 	// What it logs is quoted: nothing moves the cursor.
 	s.config.Log = slog.NewLogLogger(slog.NewTextHandler(os.Stderr, nil), slog.LevelWarn)
-	s.config.Prefix = c.prefix
 	s.config.Host, _, _ = net.SplitHostPort(s.listen)
-	s.config.Redis = c.rdb
+	s.config.Redis, s.config.Prefix = c.rdb, c.prefix
 	return nil
 }
 
 // bind listens. What it refuses was never open.
 func (s *serving) bind() (net.Listener, error) {
-	if path, isUnix := strings.CutPrefix(s.listen, "unix:"); isUnix {
-		return serve.ListenUnix(strings.Replace(path, "///", "/", 1))
+	if path, isUnix := strings.CutPrefix(s.listen, "unix://"); isUnix {
+		return serve.ListenUnix(path)
 	}
 	addr, err := net.ResolveTCPAddr("tcp", s.listen)
 	if err != nil {

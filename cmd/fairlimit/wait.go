@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/serve"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
@@ -32,39 +31,49 @@ const (
 // waiting is how wait waits.
 type waiting struct {
 	quotas  serve.Quotas
-	guard   time.Duration
+	opts    []fairlimit.Option
 	timeout time.Duration // 0 for none
 	permits int
 	amounts fairlimit.Amounts // of further units
-	asked   serve.InFlight
 }
 
 func wait(c *connection) *cobra.Command {
-	w := waiting{amounts: fairlimit.Amounts{}, guard: picture.DefaultGuard}
+	w := waiting{amounts: fairlimit.Amounts{}}
 	cmd := c.command("wait NAME [flags] -- COMMAND [ARG...]", "Run a command when its turn comes",
+		func(cmd *cobra.Command, words []string) error {
+			if cmd.ArgsLenAtDash() != 1 || len(words) == 1 {
+				return errors.New("want a name, and behind -- a command")
+			}
+			return nil
+		},
 		func(ctx context.Context, words []string) error { return w.run(ctx, c, words[0], words[1:]) })
 	flags := cmd.Flags()
 	flags.Func("quota", "`Q`, such as \"60/1m; tokens 9999/1m\"; else the stored", w.quotas.Add)
-	defineGuard(flags, &w.guard)
+	defineGuard(flags, &w.opts)
 	flags.Func("timeout", "refuse a turn that comes after this `duration`", func(text string) (err error) {
 		w.timeout, err = serve.Duration(text) // 0 may be what is left of a time, and is not for ever
 		return err
 	})
 	flags.IntVarP(&w.permits, "permits", "n", 1, "the `number` that the command takes")
-	flags.Func("amounts", "`A` of further units, such as tokens=1200,points=3", func(text string) (err error) {
-		w.amounts, err = parseAmounts(text)
-		return err
+	flags.Func("amounts", "`A` of further units, such as tokens=1200,points=3", func(text string) error {
+		for _, word := range strings.Split(text, ",") {
+			unit, number, _ := strings.Cut(word, "=")
+			n, err := strconv.Atoi(number)
+			if err != nil || unit == "" {
+				return fmt.Errorf("%q: want <unit>=<number>, such as tokens=1200", word)
+			}
+			w.amounts[unit] = n
+		}
+		return nil
 	})
 	return cmd
 }
 
-func defineGuard(flags *pflag.FlagSet, guard *time.Duration) {
+func defineGuard(flags *pflag.FlagSet, opts *[]fairlimit.Option) {
 	flags.Func("guard", "lengthen every Per by this `duration`; else the shortest Per/20, 250ms at most",
-		func(text string) (err error) {
-			*guard, err = quotatext.ParseDuration(text)
-			if err == nil && *guard < 0 {
-				err = errors.New("it is negative")
-			}
+		func(text string) error {
+			guard, err := quotatext.ParseDuration(text)
+			*opts = append(*opts, fairlimit.WithGuard(guard))
 			return err
 		})
 }
@@ -74,16 +83,13 @@ func (w *waiting) run(ctx context.Context, c *connection, name string, command [
 	if err != nil {
 		return cannotRun(fmt.Errorf("nothing was consumed: %w", err))
 	}
-	opts := []fairlimit.Option{
-		fairlimit.WithPrefix(c.prefix),
+	opts := append(w.opts, fairlimit.WithPrefix(c.prefix),
 		fairlimit.WithTrace(&fairlimit.Trace{Granted: func(_ int, wait time.Duration) {
 			if wait > longWait { // what takes a moment leaves standard error to the command
-				tell(fmt.Errorf("%s: my turn comes in %s", printable(name), brief(wait)))
+				tell(fmt.Errorf("%s: my turn comes in %s", printable(name), quotatext.Duration(wait.Round(time.Second))))
 			}
-		}}),
-	}
-	c.rdb.AddHook(&w.asked)
-	q, err := w.quotas.Queue(c.rdb, name, w.guard, opts...)
+		}}))
+	q, err := w.quotas.Queue(c.rdb, name, opts...)
 	if err != nil {
 		return err
 	}
@@ -91,7 +97,7 @@ func (w *waiting) run(ctx context.Context, c *connection, name string, command [
 	switch {
 	case err == nil: // its exit status, its terminal and all signals are its own
 		return cannotRun(&os.PathError{Op: "run", Path: path, Err: syscall.Exec(path, command, os.Environ())})
-	case !w.asked.Settle(longReturn) && !errors.Is(err, fairlimit.ErrUnreachable):
+	case !serve.Settle(c.rdb, longReturn) && !errors.Is(err, fairlimit.ErrUnreachable):
 		return fmt.Errorf("%w (Redis did not answer: a turn that it grants may pass unused)", err)
 	}
 	return err
@@ -109,12 +115,8 @@ func cannotRun(err error) error {
 func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) error {
 	ctx, stop := untilSignal(ctx)
 	defer stop()
-	bounded := ctx
-	if w.timeout > 0 {
-		var cancel context.CancelFunc
-		bounded, cancel = context.WithTimeout(ctx, w.timeout)
-		defer cancel()
-	}
+	bounded, cancel := serve.WithTimeout(ctx, w.timeout)
+	defer cancel()
 	w.amounts[""] = w.permits
 	_, err := q.Take(bounded, w.amounts)
 	var signal signalled
@@ -126,28 +128,9 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 		number, _ := signal.Signal.(syscall.Signal)
 		return failure{err, waitSignalled + int(number)}
 	case errors.As(err, &refused):
-		paused := ""
-		if errors.Is(err, fairlimit.ErrPaused) {
-			paused = "paused, and "
-		}
-		return failure{fmt.Errorf("%.100q: %srefused: the turn would come in %s, later than -timeout %v allows",
-			name, paused, brief(refused.Wait), w.timeout), waitTooLate}
+		return failure{fmt.Errorf("%w: later than -timeout %v allows", err, w.timeout), waitTooLate}
 	case errors.Is(err, fairlimit.ErrNoQuota):
-		return fmt.Errorf("%.100q: no quota: none is stored; give one with -quota, or store one with fairlimit quota", name)
+		return fmt.Errorf("%w: give one with -quota, or store one with fairlimit quota", err)
 	}
 	return err
-}
-
-// parseAmounts reads tokens=1200,points=3.
-func parseAmounts(text string) (fairlimit.Amounts, error) {
-	amounts := fairlimit.Amounts{}
-	for _, word := range strings.Split(text, ",") {
-		unit, number, _ := strings.Cut(word, "=")
-		n, err := strconv.Atoi(number)
-		if err != nil || n < 0 || !quotatext.IsUnit(unit) {
-			return nil, fmt.Errorf("%.40q: want <unit>=<number>, such as tokens=1200", word)
-		}
-		amounts[unit] = n
-	}
-	return amounts, nil
 }

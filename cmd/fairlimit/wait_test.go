@@ -27,8 +27,7 @@ func TestAllQuotasOfWaitHold(t *testing.T) {
 	r := wait("--", "echo", "hello")
 	require.Equal(t, 124, r.status)
 	require.Empty(t, r.out)
-	require.Regexp(t, `^fairlimit: "[^"]+": refused: the turn would come in (1h|59m).*, `+
-		`later than -timeout 50s allows\n$`, r.err)
+	require.Regexp(t, `^fairlimit: "tax": .*: later than -timeout 50s allows\n$`, r.err)
 }
 
 func TestWhatKeepsWaitFromRunningTheCommand(t *testing.T) {
@@ -46,7 +45,7 @@ func TestWhatKeepsWaitFromRunningTheCommand(t *testing.T) {
 		{127, "no such file", []string{"-quota", "1/1h", "--", "/nowhere/nix"}},
 		{126, "permission denied", []string{"-quota", "1/1h", "--", plain}},
 		{127, "no such file", []string{"-quota", "1000/1h", "--", gone}},
-		{125, "no quota: none is stored; give one with -quota", []string{"--", "true"}},
+		{125, "none is stored: give one with -quota", []string{"--", "true"}},
 		{125, "5", []string{"-n", "5", "-quota", "1/1s", "--", "true"}},
 	} {
 		r := s.run(append([]string{"wait", "tax"}, c.args...)...)
@@ -63,7 +62,7 @@ func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
 		t.Run(signal.String(), func(t *testing.T) {
 			t.Parallel()
 			s := newShell(t)
-			q := s.backlog("tax", fairlimit.Quota{Permits: 2, Per: time.Hour}, 3)
+			s.backlog("tax", fairlimit.Quota{Permits: 2, Per: time.Hour}, 3)
 			cmd := s.command("wait", "tax", "-quota", "2/1h", "-n", "2", "--", "echo", "hello")
 			lines, says := start(t, cmd)
 			require.Regexp(t, `^fairlimit: tax: my turn comes in (2h|1h59m\d+s)$`, says())
@@ -73,7 +72,7 @@ func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
 			require.Empty(t, lines(), "nothing was run")
 			require.ErrorAs(t, cmd.Wait(), new(*exec.ExitError))
 			require.Equal(t, status, cmd.ProcessState.ExitCode())
-			require.Equal(t, 1, s.queued(q))
+			require.Contains(t, s.does("look", "tax"), "  backlog   1 permit,")
 		})
 	}
 }

@@ -1,18 +1,22 @@
-// Package picture makes of the state of a queue what a person wants to see: its
-// line, with the turns that have passed and those that come.
+// Package picture reads of a queue what a person wants to see: how it stands, the
+// turns ahead, and what is unusual.
 package picture
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
+
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
-
-// Back and Ahead are how many columns a line has before and after now.
-const Back, Ahead = 16, 48
 
 // Queue is one queue at one moment. It is what `fairlimit serve` answers with,
 // and what `fairlimit look -json` prints. Times are milliseconds from that
@@ -21,35 +25,25 @@ type Queue struct {
 	Name      string   `json:"name"`
 	At        int64    `json:"at_ms"` // the moment, by the server's clock, since 1970
 	Idle      bool     `json:"idle"`  // nobody uses the queue: all of the quota is to be had
-	Queued    int64    `json:"queued"`
-	Available *int64   `json:"available"` // nil if that is unknown
+	Queued    int      `json:"queued"`
+	Available *int     `json:"available"` // nil if that is unknown
 	Next      float64  `json:"next_ms"`   // until one more permit would come, at the earliest
 	Tail      float64  `json:"tail_ms"`   // until the newest slot comes
 	Paused    float64  `json:"paused_ms"`
 	Quotas    []string `json:"quotas"` // the stored ones, else those given
 	Stored    bool     `json:"quotas_stored"`
 	Notes     []string `json:"notes"` // what is unusual
-	Windows   []Window `json:"windows"`
 	Units     []Unit   `json:"units,omitempty"`
 	Flows     []Flow   `json:"flows"`
-	Line      Line     `json:"line"`
-}
-
-// Window is at most so many permits in any stretch of time of one length.
-type Window struct {
-	Permits int64   `json:"permits"`
-	Per     float64 `json:"per_ms"`
-	Held    int64   `json:"held"` // of the last Per, without those ahead
+	Slots     []Slot   `json:"slots"` // those of the calls that still count, the oldest first
 }
 
 // Unit is what a queue counts besides calls.
 type Unit struct {
-	Name      string    `json:"unit"`
-	Quotas    []string  `json:"quotas"`
-	Available *int64    `json:"available"`
-	Queued    int64     `json:"queued"`
-	Windows   []Window  `json:"windows"`
-	Used      []float64 `json:"used"` // as that of the line
+	Name      string   `json:"unit"`
+	Quotas    []string `json:"quotas"`
+	Available *int     `json:"available"`
+	Queued    int      `json:"queued"`
 }
 
 // Flow is a flow that uses the queue.
@@ -59,138 +53,122 @@ type Flow struct {
 	Ahead  int    `json:"ahead"` // permits granted ahead
 }
 
-// Line is what was granted, column by column.
-type Line struct {
-	Start   float64   `json:"start_ms"` // where the first column begins
-	Step    float64   `json:"step_ms"`  // how long each is
-	Permits []int64   `json:"permits"`  // granted in it
-	Used    []float64 `json:"used"`     // of the scarcest window that ends with it, 1 for all
-	Beyond  int64     `json:"beyond"`   // permits granted later than the last column
+// Slot is a moment at which permits count. One that has gone is before 0.
+type Slot struct {
+	At      float64 `json:"at_ms"`
+	Permits int     `json:"permits"`
 }
 
-// Of makes the picture of a state, which may be nil. Where no quotas are stored,
-// those given hold, if any. If what is stored is no quota, the error matches
-// [fairlimit.ErrState], and the picture is without quotas.
-func Of(name string, s *State, given []engine.Quota, units []engine.Unit, guard time.Duration) (Queue, error) {
-	if s == nil {
-		s = &State{Now: time.Now()}
+// Source is where a queue is read.
+type Source struct {
+	Redis        redis.UniversalClient
+	Prefix, Name string
+	Queue        *fairlimit.Queue // goes by stored quotas
+
+	// Those that hold where none are stored, if any.
+	Calls []engine.Quota
+	Units []engine.Unit
+}
+
+// Look changes nothing. If what is stored is no quota, the error matches
+// [fairlimit.ErrState], and the picture is without what follows from quotas.
+func (s Source) Look(ctx context.Context) (Queue, error) {
+	status, err := s.Queue.Status(ctx)
+	if err != nil && !errors.Is(err, fairlimit.ErrState) {
+		return Queue{}, err
 	}
-	var err error
-	if s.Stored != "" {
-		if given, units, err = quotatext.ParseAll(s.Stored); err != nil {
+	state, failed := s.inspect(ctx)
+	if failed != nil {
+		return Queue{}, failed
+	}
+	calls, units := s.Calls, s.Units
+	if state.Stored != "" {
+		var unread error
+		if calls, units, unread = quotatext.ParseAll(state.Stored); unread != nil {
 			err = fmt.Errorf("%w: stored quotas: %w: store others with fairlimit quota, or forget them",
-				fairlimit.ErrState, err)
+				fairlimit.ErrState, unread)
 		}
 	}
-	if guard == DefaultGuard {
-		guard = guardOf(given, units)
-	}
-	p := painter{State: s, guard: guard, waits: max(0, s.Paused, s.Tail.Sub(s.Now))}
-	calls := p.log("")
-	windows := windowsOf(given, guard)
-	after := max(p.waits, next(calls, windows).Sub(s.Now))
-	p.columns = columnsOf(s.Now, after)
 	q := Queue{
-		Name: name, At: s.Now.UnixMilli(), Idle: s.Begun.IsZero(), Queued: within(calls, s.Now, farAhead),
-		Available: p.available(calls, windows), Next: milliseconds(after), Tail: milliseconds(max(0, s.Tail.Sub(s.Now))),
-		Paused: milliseconds(s.Paused), Quotas: each(given, quotatext.Format), Stored: s.Stored != "",
-		Notes: notes(s), Windows: p.windows(calls, windows), Flows: []Flow{},
-		Line: Line{
-			Start: milliseconds(p.columns.start.Sub(s.Now)), Step: milliseconds(p.columns.step),
-			Permits: p.columns.permits(calls), Used: p.columns.used(calls, windows),
-			Beyond: within(calls, p.columns.start.Add((Back+Ahead)*p.columns.step), farAhead),
-		},
+		Name: s.Name, At: state.Now.UnixMilli(), Idle: state.Begun.IsZero(),
+		Queued: status.Queued, Available: known(status.Available, calls), Next: milliseconds(status.Delay),
+		Tail: milliseconds(max(0, state.Tail.Sub(state.Now))), Paused: milliseconds(state.Paused),
+		Quotas: each(calls, quotatext.Format), Stored: state.Stored != "", Notes: notes(state, calls),
+		Flows: each(state.Flows, func(f fair.Flow) Flow { return Flow(f) }), Slots: []Slot{},
 	}
-	for _, f := range s.Flows {
-		q.Flows = append(q.Flows, Flow{f.ID, f.Weight, f.Ahead})
+	if len(state.Units) > 0 {
+		q.Slots = each(state.Units[0].Cells, func(c fair.Cell) Slot {
+			return Slot{milliseconds(c.At.Sub(state.Now)), c.Permits}
+		})
 	}
-	for _, u := range p.units(units) {
-		q.Units = append(q.Units, p.unit(u))
+	for _, name := range slices.Sorted(maps.Keys(status.Units)) {
+		var quotas []engine.Quota
+		if i := slices.IndexFunc(units, func(u engine.Unit) bool { return u.Name == name }); i >= 0 {
+			quotas = units[i].Quotas
+		}
+		u := status.Units[name]
+		q.Units = append(q.Units, Unit{name, each(quotas, quotatext.Format), known(u.Available, quotas), u.Queued})
 	}
 	return q, err
 }
 
-// farAhead is later than any slot.
-var farAhead = time.Unix(1<<40, 0)
-
-// painter is a state, and how it is looked at.
-type painter struct {
-	*State
-	guard   time.Duration
-	waits   time.Duration // until the tail comes and a pause is over
-	columns columns
-}
-
-// log is empty if the queue has none of the unit.
-func (p *painter) log(unit string) *UnitLog {
-	for i := range p.Units {
-		if p.Units[i].Name == unit {
-			return &p.Units[i]
-		}
+// inspect is [fair.Inspect], which knows of no stored quotas without a queue.
+func (s Source) inspect(ctx context.Context) (*fair.State, error) {
+	state, err := fair.Inspect(ctx, s.Redis, s.Name, fair.WithPrefix(s.Prefix))
+	if err == nil && state == nil {
+		state = &fair.State{Now: time.Now()}
+		state.Stored, err = s.Redis.Get(ctx, s.Prefix+"{"+s.Name+"}:quota").Result()
 	}
-	return &UnitLog{Name: unit}
-}
-
-// units are those that have a quota, and those that were counted without one.
-func (p *painter) units(given []engine.Unit) []engine.Unit {
-	all := append([]engine.Unit{}, given...)
-	for _, u := range p.Units {
-		known := u.Name == ""
-		for _, g := range given {
-			known = known || g.Name == u.Name
-		}
-		if !known {
-			all = append(all, engine.Unit{Name: u.Name})
-		}
+	if errors.Is(err, redis.Nil) {
+		err = nil
 	}
-	return all
+	return state, err
 }
 
-func (p *painter) unit(u engine.Unit) Unit {
-	log, windows := p.log(u.Name), windowsOf(u.Quotas, p.guard)
-	return Unit{
-		Name: u.Name, Quotas: each(u.Quotas, quotatext.Format), Available: p.available(log, windows),
-		Queued: within(log, p.Now, farAhead), Windows: p.windows(log, windows), Used: p.columns.used(log, windows),
-	}
-}
-
-// available is how much a caller could take at once.
-func (p *painter) available(u *UnitLog, windows []window) *int64 {
-	n := int64(0)
-	if len(windows) == 0 {
+// known is what is available, nil if there is no quota from which that follows.
+func known(available int, quotas []engine.Quota) *int {
+	if len(quotas) == 0 {
 		return nil
-	} else if p.waits == 0 {
-		n = free(u, windows, p.Now)
 	}
-	return &n
-}
-
-func (p *painter) windows(u *UnitLog, windows []window) []Window {
-	return each(windows, func(w window) Window {
-		return Window{w.permits, milliseconds(w.per), within(u, p.Now.Add(-w.per), p.Now)}
-	})
+	return &available
 }
 
 // notes are what is unusual, in plain words.
-func notes(s *State) []string {
+func notes(s *fair.State, quotas []engine.Quota) []string {
 	all := []string{}
 	if ago := s.Now.Sub(s.Begun); s.Voided && ago < time.Minute {
 		all = append(all, fmt.Sprintf("requeued %v ago: whoever waits asks again, in order", ago.Round(time.Second)))
 	}
-	granted := int64(0)
-	for _, u := range s.Units {
-		granted += u.Total
-		if what := u.Name; u.Missing {
-			if what == "" {
-				what = "calls"
-			}
-			all = append(all, "Redis has lost the log of "+what)
-		}
+	if len(s.Units) == 0 {
+		return all
 	}
-	if !s.Begun.IsZero() && granted == 0 && len(s.Flows) == 0 && len(all) == 0 {
+	calls := s.Units[0]
+	switch {
+	case calls.Missing:
+		all = append(all, "the log of calls is missing: Redis has lost it, and its turns count at the newest slot")
+	case calls.Total == 0 && len(s.Flows) == 0 && len(all) == 0:
 		all = append(all, "nothing was granted since the queue began: is the name spelt right?")
 	}
+	for _, q := range quotas {
+		if most := mostWithin(calls.Cells, q.Per); most > q.Permits {
+			all = append(all, fmt.Sprintf("%d permits stand within %s, more than %s allows: others go by other quotas, "+
+				"or did so a moment ago", most, quotatext.Duration(q.Per), quotatext.Format(q)))
+		}
+	}
 	return all
+}
+
+// mostWithin is how many permits the fullest window of a length holds.
+func mostWithin(cells []fair.Cell, length time.Duration) (most int) {
+	held, oldest := 0, 0
+	for _, c := range cells {
+		held += c.Permits
+		for ; !cells[oldest].At.After(c.At.Add(-length)); oldest++ {
+			held -= cells[oldest].Permits
+		}
+		most = max(most, held)
+	}
+	return most
 }
 
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }

@@ -1,36 +1,33 @@
 package serve
 
-import "net/http"
+import (
+	"context"
+	"net/http"
+
+	"github.com/fairlimit/fairlimit"
+)
 
 // done is the answer to what has been done.
 var done = map[string]any{"done": true}
 
-func (s *Server) pause(_ http.ResponseWriter, r *request) (any, error) {
+func (s *Server) pause(w http.ResponseWriter, r *request) (any, error) {
 	d, err := r.duration("for")
 	if err != nil {
 		return nil, err
 	}
-	return s.steer(r, func(q *queue) error { return q.Pause(r.Context(), d) })
+	pause := steers(func(q *fairlimit.Queue, ctx context.Context) error { return q.Pause(ctx, d) })
+	return pause(s, w, r)
 }
 
-func (s *Server) resume(_ http.ResponseWriter, r *request) (any, error) {
-	return s.steer(r, func(q *queue) error { return q.Resume(r.Context()) })
-}
-
-func (s *Server) requeue(_ http.ResponseWriter, r *request) (any, error) {
-	return s.steer(r, func(q *queue) error { return q.Requeue(r.Context()) })
-}
-
-func (s *Server) reset(_ http.ResponseWriter, r *request) (any, error) {
-	return s.steer(r, func(q *queue) error { return q.Reset(r.Context()) })
-}
-
-func (s *Server) steer(r *request, do func(*queue) error) (any, error) {
-	q, err := s.queues.find(r.Context(), r.PathValue("name"))
-	if err != nil {
-		return nil, err
+// steers handles what steers a queue, by a method of it.
+func steers(do func(*fairlimit.Queue, context.Context) error) handle {
+	return func(s *Server, _ http.ResponseWriter, r *request) (any, error) {
+		q, err := s.queues.find(r.Context(), r.PathValue("name"))
+		if err != nil {
+			return nil, err
+		}
+		return done, do(q.Queue, r.Context())
 	}
-	return done, do(q)
 }
 
 // setQuotas and forgetQuotas are for queues that the server does not know, too.

@@ -3,7 +3,6 @@ package serve
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"io"
 	"net"
 	"net/http"
 	"os"
@@ -22,43 +21,27 @@ func (s *Server) guarded(addr net.Addr, next http.Handler) http.Handler {
 	origin := http.NewCrossOriginProtection()
 	own := s.ownHosts(addr)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		counted := &counted{ResponseWriter: w, server: s}
 		h := w.Header()
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", contentSecurity)
 		h.Set("Referrer-Policy", "no-referrer")
-		control := http.NewResponseController(w)
-		refuse := func(err error) { s.answer(r.Context(), counted, nil, err) }
 		switch site := r.Header.Get("Sec-Fetch-Site"); {
 		case !own(r.Host):
-			refuse(refusal{
+			s.answer(w, r, nil, refusal{
 				http.StatusMisdirectedRequest,
 				"the Host is not a name of this server: ask by its address, or give it a token",
 			})
 		case origin.Check(r) != nil, site == "cross-site" && r.URL.Path != "/":
-			refuse(refusal{http.StatusForbidden, "a request of another web site"})
-		case s.hasBody(control, r):
-			h.Set("Connection", "close")
-			refuse(misused("a body: parameters belong into the query"))
+			s.answer(w, r, nil, refusal{http.StatusForbidden, "a request of another web site"})
+		case r.ContentLength != 0:
+			s.answer(w, r, nil, misused("a body: parameters belong into the query"))
 		default:
-			next.ServeHTTP(counted, r)
+			// There is nothing more to read, and a turn may take its time.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+			next.ServeHTTP(w, r)
 		}
 	})
-}
-
-// hasBody reads the body, which has to be empty. Only then a connection tells
-// that its client has gone.
-func (s *Server) hasBody(control *http.ResponseController, r *http.Request) bool {
-	if r.ContentLength == 0 {
-		return false
-	}
-	_ = control.SetReadDeadline(time.Now().Add(s.slow))
-	if n, err := r.Body.Read(make([]byte, 1)); n > 0 || err != io.EOF {
-		return true
-	}
-	_ = control.SetReadDeadline(time.Time{})
-	return false
 }
 
 // ownHosts reports whether a Host is this server's. A name of somebody else's

@@ -26,9 +26,11 @@ func hashOf(element string) string {
 
 func (s *Server) page(w http.ResponseWriter, _ *request) (any, error) {
 	w.Header().Set("Content-Security-Policy", pageSecurity)
-	return nil, send(w, http.StatusOK, "text/html; charset=utf-8", []byte(pageText))
+	s.send(w, http.StatusOK, "text/html; charset=utf-8", []byte(pageText))
+	return nil, nil
 }
 
 func (s *Server) openAPI(w http.ResponseWriter, _ *request) (any, error) {
-	return nil, send(w, http.StatusOK, "application/json", openAPIText)
+	s.send(w, http.StatusOK, "application/json", openAPIText)
+	return nil, nil
 }

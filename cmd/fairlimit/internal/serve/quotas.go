@@ -53,14 +53,11 @@ func Duration(text string) (time.Duration, error) {
 }
 
 // Queue makes a queue that keeps them all. Without any for calls it goes by what
-// is stored. The guard is that of WithGuard, or picture.DefaultGuard.
+// is stored.
 func (q *Quotas) Queue(
-	rdb redis.UniversalClient, name string, guard time.Duration, opts ...fairlimit.Option,
+	rdb redis.UniversalClient, name string, opts ...fairlimit.Option,
 ) (*fairlimit.Queue, error) {
 	opts = append(opts, q.UnitOptions()...)
-	if guard >= 0 {
-		opts = append(opts, fairlimit.WithGuard(guard))
-	}
 	if len(q.Calls) == 0 {
 		return fairlimit.Open(rdb, name, append(opts, fairlimit.WithStoredQuota())...)
 	}

@@ -11,6 +11,9 @@ import (
 	"github.com/fairlimit/fairlimit"
 )
 
+// statusGone stands for a client that closed its connection while it waited.
+const statusGone = 499
+
 // refusal is an error with a status of its own.
 type refusal struct {
 	status int
@@ -27,16 +30,15 @@ func misused(format string, args ...any) error {
 var errTooMany = errors.New("too many")
 
 // problem is what is answered instead of an object. Nothing was granted, unless
-// the text says that nobody knows. If the client has gone, the status is
-// [statusGone], and nobody reads an answer.
+// the text says that nobody knows. If the client has gone, nobody reads it.
 func (s *Server) problem(ctx context.Context, h http.Header, err error) (status int, object map[string]any) {
 	var refused *fairlimit.RefusedError
 	switch {
 	case errors.Is(context.Cause(ctx), errEnding):
 		h.Set("Connection", "close")
 		return http.StatusServiceUnavailable, map[string]any{"error": errEnding.Error()}
-	case gone(ctx):
-		return statusGone, nil
+	case ctx.Err() != nil:
+		return statusGone, map[string]any{"error": "the client has gone"}
 	case errors.As(err, &refused):
 		wait := (refused.Wait + time.Millisecond - 1).Milliseconds()
 		return http.StatusConflict, map[string]any{
@@ -50,14 +52,9 @@ func (s *Server) problem(ctx context.Context, h http.Header, err error) (status 
 	case http.StatusUnauthorized:
 		h.Set("WWW-Authenticate", "Bearer")
 	case http.StatusServiceUnavailable:
-		s.tell(err)
+		s.quiet.Do(func() { s.Log.Print(err) })
 	}
 	return status, map[string]any{"error": err.Error()}
-}
-
-// gone is whether the client of a request has closed its connection.
-func gone(ctx context.Context) bool {
-	return ctx.Err() != nil && !errors.Is(context.Cause(ctx), errEnding)
 }
 
 func statusOf(err error) int {
@@ -70,7 +67,7 @@ func statusOf(err error) int {
 		return own.status
 	case is(errTooMany):
 		return http.StatusTooManyRequests
-	case is(errNoRoute, errNoQueue, errNoTurn, fairlimit.ErrReservationOver):
+	case is(errNoRoute, errNoQueue, errNoTurn, fairlimit.ErrNoQuota, fairlimit.ErrReservationOver):
 		return http.StatusNotFound
 	case is(fairlimit.ErrTurnAhead):
 		return http.StatusConflict
@@ -80,13 +77,4 @@ func statusOf(err error) int {
 		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable // Redis, and what only Redis knows
-}
-
-// tell logs a failure of Redis, one in ten seconds at most.
-func (s *Server) tell(err error) {
-	now := time.Now()
-	until := s.quiet.Load()
-	if now.UnixNano() >= until && s.quiet.CompareAndSwap(until, now.Add(10*time.Second).UnixNano()) {
-		s.Log.Print(err)
-	}
 }

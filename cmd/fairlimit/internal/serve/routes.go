@@ -12,6 +12,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
 )
@@ -22,10 +25,11 @@ type route struct {
 	method, path string
 	params       string // of the query; any other is an error
 	kind         kind
-
-	// handle returns the object to answer with, nil if it has answered itself.
-	handle func(s *Server, w http.ResponseWriter, r *request) (any, error)
+	handle       handle
 }
+
+// handle returns the object to answer with, nil if it has answered itself.
+type handle func(s *Server, w http.ResponseWriter, r *request) (any, error)
 
 type kind int
 
@@ -45,9 +49,9 @@ var routes = []route{
 	{"GET", "/v1/queues/{name}", "", plain, (*Server).status},
 	{"GET", "/v1/queues/{name}/events", "", plain, (*Server).events},
 	{"POST", "/v1/queues/{name}/pause", "for", adminOnly, (*Server).pause},
-	{"POST", "/v1/queues/{name}/resume", "", adminOnly, (*Server).resume},
-	{"POST", "/v1/queues/{name}/requeue", "", adminOnly, (*Server).requeue},
-	{"POST", "/v1/queues/{name}/reset", "", adminOnly, (*Server).reset},
+	{"POST", "/v1/queues/{name}/resume", "", adminOnly, steers((*fairlimit.Queue).Resume)},
+	{"POST", "/v1/queues/{name}/requeue", "", adminOnly, steers((*fairlimit.Queue).Requeue)},
+	{"POST", "/v1/queues/{name}/reset", "", adminOnly, steers((*fairlimit.Queue).Reset)},
 	{"POST", "/v1/queues/{name}/quota", "quotas", adminOnly, (*Server).setQuotas},
 	{"DELETE", "/v1/queues/{name}/quota", "", adminOnly, (*Server).forgetQuotas},
 	{"GET", "/metrics", "", plain, (*Server).metrics},
@@ -78,12 +82,12 @@ func (s *Server) handler(addr net.Addr) http.Handler {
 				object, err = route.handle(s, w, read)
 			}
 			if object != nil || err != nil {
-				s.answer(r.Context(), w, object, err)
+				s.answer(w, r, object, err)
 			}
 		})
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.answer(r.Context(), w, nil, errNoRoute) })
-	return s.guarded(addr, mux)
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { s.answer(w, r, nil, errNoRoute) })
+	return promhttp.InstrumentHandlerCounter(s.answers, s.guarded(addr, mux))
 }
 
 // admit says whether a request may be handled, and reads its query.
@@ -112,10 +116,50 @@ func (s *Server) admit(route route, r *http.Request) (*request, error) {
 
 func has(words, word string) bool { return slices.Contains(strings.Fields(words), word) }
 
+// number is a parameter that counts something.
+func (r *request) number(key string, otherwise int) (int, error) {
+	if !r.query.Has(key) {
+		return otherwise, nil
+	}
+	n, err := strconv.Atoi(r.query.Get(key))
+	if err != nil {
+		return 0, misused("%s: %.20q is no number", key, r.query.Get(key))
+	}
+	return n, nil
+}
+
+// duration is a parameter that is more than 0.
+func (r *request) duration(key string) (time.Duration, error) {
+	d, err := Duration(r.query.Get(key))
+	if err != nil {
+		return 0, misused("%s: %v", key, err)
+	}
+	return d, nil
+}
+
+// answer tells an object, or why there is none.
+func (s *Server) answer(w http.ResponseWriter, r *http.Request, object any, err error) {
+	status := http.StatusOK
+	if err != nil {
+		status, object = s.problem(r.Context(), w.Header(), err)
+	}
+	text, _ := json.Marshal(object)
+	s.send(w, status, "application/json", append(text, '\n'))
+}
+
+// send writes all of an answer, for as long as a client may take to read it.
+func (s *Server) send(w http.ResponseWriter, status int, kind string, text []byte) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.slow))
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
 func (s *Server) list(_ http.ResponseWriter, r *request) (any, error) {
 	all := []picture.Queue{}
 	for _, q := range s.queues.all() {
-		p, err := s.pictureOf(r.Context(), q)
+		p, err := q.look(r.Context())
 		if err != nil {
 			return nil, err
 		}
@@ -129,39 +173,20 @@ func (s *Server) status(_ http.ResponseWriter, r *request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.pictureOf(r.Context(), q)
+	return q.look(r.Context())
 }
 
-// duration is a parameter that is more than 0.
-func (r *request) duration(key string) (time.Duration, error) {
-	d, err := Duration(r.query.Get(key))
-	if err != nil {
-		return 0, misused("%s: %v", key, err)
+func (s *Server) metrics(w http.ResponseWriter, r *request) (any, error) {
+	promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{ErrorLog: s.Log}).ServeHTTP(w, r.Request)
+	return nil, nil
+}
+
+func (s *Server) healthz(_ http.ResponseWriter, r *request) (any, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Second)
+	defer cancel()
+	if err := s.ask(ctx); err != nil {
+		s.quiet.Do(func() { s.Log.Print(err) })
+		return nil, refusal{http.StatusServiceUnavailable, "Redis does not answer"}
 	}
-	return d, nil
-}
-
-// answer tells an object, or why there is none.
-func (s *Server) answer(ctx context.Context, w http.ResponseWriter, object any, err error) {
-	status, text := s.told(ctx, w.Header(), object, err)
-	_ = send(w, status, "application/json", text)
-}
-
-// told is what is answered, with its headers.
-func (s *Server) told(ctx context.Context, h http.Header, object any, err error) (status int, text []byte) {
-	status = http.StatusOK
-	if err != nil {
-		status, object = s.problem(ctx, h, err)
-	}
-	text, _ = json.Marshal(object)
-	return status, append(text, '\n')
-}
-
-// send writes all of an answer.
-func send(w http.ResponseWriter, status int, kind string, text []byte) error {
-	w.Header().Set("Content-Type", kind)
-	w.Header().Set("Content-Length", strconv.Itoa(len(text)))
-	w.WriteHeader(status)
-	_, _ = w.Write(text)
-	return nil
+	return map[string]any{"ok": true}, nil
 }

@@ -3,8 +3,6 @@
 package serve
 
 import (
-	"cmp"
-	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -14,24 +12,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
-	dto "github.com/prometheus/client_model/go"
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/time/rate"
 
-	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
+	"github.com/fairlimit/fairlimit"
 )
 
 const (
-	// slowTimeout is how long a client may take to send the header of a request,
-	// or a body, which has to be empty, and to take an answer.
+	// slowTimeout is how long a client may take to send a request, and to take an
+	// answer.
 	slowTimeout = 10 * time.Second
 	idleTimeout = 2 * time.Minute // between two requests of a connection
 	mostHeader  = 16 << 10
-
-	// spareConnections may be open beside those that wait: for what is answered
-	// at once, for viewers, and for clients that keep connections. Each holds some
-	// 10 KB, so all of them hold 40 MB.
-	spareConnections = 4096
 
 	// endTimeout is how long the end takes at most: callers are told, and what
 	// they leave is given back.
@@ -41,70 +35,66 @@ const (
 
 // Config is what a [Server] is made of.
 type Config struct {
-	Redis  redis.UniversalClient
-	Prefix string
-	Quotas map[string]Quotas // by name; other names need a stored quota
-	Guard  time.Duration     // that of WithGuard, or picture.DefaultGuard
+	Redis   redis.UniversalClient
+	Prefix  string
+	Quotas  map[string]Quotas  // by name; other names need a stored quota
+	Options []fairlimit.Option // of all queues
 
-	MostWaiting int    // connections that may wait at once
+	MostWaiting int64  // requests that may wait at once
 	Admin       bool   // what steers a queue is allowed
 	Token       string // empty: none is wanted
 	Host        string // by which callers of another machine may ask, beside the machine's own
 	Log         *log.Logger
-
-	// Those of the constants if they are 0.
-	crowd       int64
-	slow        time.Duration
-	connections int // that may be open beside those that wait
 }
 
 // Server serves queues. [New] makes it.
 type Server struct {
 	Config
+	slow     time.Duration
 	queues   *queues
-	turns    turns
-	commands InFlight
-	health   recent[*picture.State]
-	scraped  recent[[]*dto.MetricFamily]
+	turns    *lru.Cache[string, *held] // that callers hold, by the name that they were told
 	waiting  atomic.Int64
 	watchers atomic.Int64
-	open     atomic.Int64 // connections, without those that wait apart
-	quiet    atomic.Int64 // until when failures of Redis are not logged, as UnixNano
+	quiet    rate.Sometimes // for failures of Redis, which come by the thousand
 
 	registry *prometheus.Registry
 	answers  *prometheus.CounterVec // by status
-
-	base  context.Context // ends when the server does
-	apart atomic.Int64    // those that wait apart
 }
 
 // New makes a server. It asks Redis once: without an answer there is nothing to
 // serve.
-func New(ctx context.Context, cfg Config) (*Server, error) {
-	s := &Server{Config: cfg, registry: prometheus.NewRegistry()}
-	s.makeMetrics()
-	s.turns.byName = map[string]*list.Element{}
-	s.crowd, s.slow = cmp.Or(s.crowd, crowd), cmp.Or(s.slow, slowTimeout)
-	s.connections = cmp.Or(s.connections, spareConnections)
-	s.queues = &queues{
-		Config: cfg, registry: s.registry, known: map[string]*queue{}, unknown: make(chan struct{}, mostUnknown),
+func New(ctx context.Context, cfg Config) (s *Server, err error) {
+	s = &Server{
+		Config: cfg, slow: slowTimeout, quiet: rate.Sometimes{Interval: 10 * time.Second},
+		registry: prometheus.NewRegistry(),
+		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "fairlimit_serve_answers_total", Help: "Answers by status; 499: the client closed its connection.",
+		}, []string{"code"}),
 	}
-	cfg.Redis.AddHook(&s.commands)
+	s.registry.MustRegister(s.answers, prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "fairlimit_serve_waiting", Help: "Requests for turns that have no answer yet.",
+	}, func() float64 { return float64(s.waiting.Load()) }))
+	if s.turns, err = lru.New[string, *held](mostTurns); err != nil {
+		return nil, err
+	}
+	s.queues = &queues{Config: cfg, registry: s.registry, known: map[string]*queue{}}
 	for name, quotas := range cfg.Quotas {
 		made, err := s.queues.open(name, quotas)
 		if err != nil {
 			return nil, err
 		}
-		s.queues.add(made)
+		s.queues.keep(made)
 	}
-	_, err := s.inspect(ctx, "fairlimit-serve")
-	return s, err
+	return s, s.ask(ctx)
 }
 
-func (s *Server) inspect(ctx context.Context, name string) (*picture.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	return picture.Inspect(ctx, s.Redis, name, s.Prefix)
+// ask fails if Redis does not answer.
+func (s *Server) ask(ctx context.Context) error {
+	q, err := fairlimit.Open(s.Redis, "fairlimit-serve", fairlimit.WithPrefix(s.Prefix))
+	if err == nil {
+		_, err = q.Status(ctx)
+	}
+	return err
 }
 
 // errEnding is why requests end when the server does.
@@ -115,10 +105,9 @@ var errEnding = errors.New("this server is ending, and gave the turn back")
 func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	base, end := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer end(nil)
-	s.base = base
 	server := &http.Server{
-		Handler: s.handler(l.Addr()), ReadHeaderTimeout: s.slow, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: mostHeader, ErrorLog: s.Log, ConnState: s.bound,
+		Handler: s.handler(l.Addr()), ReadTimeout: s.slow, IdleTimeout: idleTimeout,
+		MaxHeaderBytes: mostHeader, ErrorLog: s.Log,
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
 	failed := make(chan error, 1)
@@ -134,9 +123,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if server.Shutdown(soon) != nil {
 		_ = server.Close() // of those who do not take their answer
 	}
-	for s.apart.Load() > 0 && soon.Err() == nil {
-		time.Sleep(2 * time.Millisecond)
-	}
-	s.commands.Settle(settleTimeout)
+	Settle(s.Redis, settleTimeout)
 	return nil
 }

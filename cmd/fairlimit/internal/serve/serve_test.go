@@ -3,7 +3,6 @@ package serve
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,7 +11,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,6 +27,9 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 
 // patience is how long a busy machine may take for anything.
 const patience = 2 * time.Minute
+
+// slow is how long a client may take under test.
+const slow = 500 * time.Millisecond
 
 // served is a server under test, with a client.
 type served struct {
@@ -63,6 +64,7 @@ func started(t testing.TB, network string, change ...func(*Config)) *served {
 	var err error
 	s.Server, err = New(t.Context(), cfg)
 	require.NoError(t, err)
+	s.slow = slow
 	s.listen(network)
 	return s
 }
@@ -161,16 +163,8 @@ func (s *served) wait(ctx context.Context, path string) chan reply {
 	return told
 }
 
-func TestWhatIsAnswered(t *testing.T)             { answered(t, together) }
-func TestWhoWaitsApartIsToldTheSame(t *testing.T) { answered(t, apart) }
-
-// apart lets every request wait apart.
-func apart(c *Config) { c.crowd = -1 }
-
-func together(*Config) {}
-
-func answered(t *testing.T, how func(*Config)) {
-	s := started(t, "unix", how, func(c *Config) {
+func TestWhatIsAnswered(t *testing.T) {
+	s := started(t, "unix", func(c *Config) {
 		c.Quotas["a/b é\"<"], c.Quotas["llm"] = quotas("5/1s"), quotas("60/1h; tokens 2000/1h")
 	})
 	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
@@ -188,24 +182,21 @@ func answered(t *testing.T, how func(*Config)) {
 		{"POST", fast + "?permits=0", 400, `"error"`},
 		{"POST", fast + "?permits=1e3", 400, "permits"},
 		{"POST", fast + "?permits=1000001", 400, "1000001"},
-		{"POST", fast + "?permits=99999999999999999999", 400, "permits"},
 		{"POST", fast + "?permit=2", 400, "no such parameter"},
 		{"POST", "/v1/queues/llm/turn?points=5", 400, "no such parameter"},
 		{"POST", "/v1/queues/llm/turn?tokens=2001", 400, "2001"},
 		{"POST", fast + "?tokens=-1", 400, "tokens"},
-		{"POST", fast + "?tokens=1000000001", 400, "tokens"},
 		{"POST", fast + "?ünit=1", 400, "no parameter"},
 		{"POST", fast + "?permits=1&permits=2", 400, "twice"},
 		{"POST", fast + "?timeout=5", 400, "the unit is missing"},
 		{"POST", fast + "?timeout=-5s", 400, "want"},
 		{"POST", fast + "?timeout=0s", 400, "want more than 0"},
 		{"POST", fast + "?timeout=99999999h", 400, "want a duration"},
-		{"POST", fast + "?flow=", 400, "flow is empty"},
-		{"POST", fast + "?flow=%ff", 400, "UTF-8"},
+		{"POST", fast + "?flow=", 400, "empty id"},
+		{"GET", "/v1/queues/%ff", 400, "UTF-8"},
 		{"POST", fast + "?flow=a&weight=1001", 400, "weight"},
-		{"POST", fast + "?weight=2", 400, "weight"},
+		{"POST", fast + "?weight=2", 400, "invalid flow"},
 		{"POST", fast + "?a=%zz", 400, "query"},
-		{"POST", "/v1/queues/" + strings.Repeat("n", 1025) + "/turn", 400, "longer"},
 		{"POST", "/v1/queues/nix/turn", 404, "no such queue"},
 		{"GET", "/v1/queues/nix", 404, "no such queue"},
 		{"GET", "/v1/queues/tax", 200, `"quotas":["1/1h"]`},
@@ -228,7 +219,6 @@ func answered(t *testing.T, how func(*Config)) {
 		}
 	}
 	require.Zero(t, s.waiting.Load())
-	require.Zero(t, s.queues.peek("fast").history.last(time.Now())[0].Failed, "a wrong request is no failure")
 	require.InDelta(t, time.Hour.Milliseconds(), s.do("POST", tax+"?timeout=1m").json["wait_ms"], 60_000)
 	require.Empty(t, s.log)
 }
@@ -237,8 +227,19 @@ func TestAnAdministratorSteers(t *testing.T) {
 	s := started(t, "unix", func(c *Config) { c.Admin = true })
 	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/pause?for=1h").status)
 	require.Equal(t, true, s.do("POST", "/v1/queues/fast/turn?timeout=1s").json["paused"])
-	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/reset").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/resume").status)
 	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/turn?timeout=1s").status)
+
+	for range 2 {
+		require.Equal(t, 200, s.do("POST", "/v1/queues/tax/reserve").status)
+	}
+	require.Equal(t, 1, s.queued("tax"))
+	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/requeue").status)
+	require.Zero(t, s.queued("tax"), "nobody waits for the turn ahead")
+	require.Contains(t, s.do("GET", "/v1/queues/tax").json["notes"].([]any)[0], "requeued 0s ago")
+	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=10s").status, "what has gone counts")
+	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/reset").status)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn?timeout=10s").status)
 	require.Equal(t, 400, s.do("POST", "/v1/queues/fast/pause").status)
 	require.Equal(t, 400, s.do("POST", "/v1/queues/new/quota").status)
 	require.Equal(t, 400, s.do("POST", "/v1/queues/new/quota?quotas=a/b").status)
@@ -247,10 +248,10 @@ func TestAnAdministratorSteers(t *testing.T) {
 	require.Equal(t, 200, s.do("POST", "/v1/queues/new/quota?quotas=5/1h+burst+1").status)
 	require.Equal(t, 200, s.do("POST", "/v1/queues/new/turn").status)
 	require.Equal(t, []any{"5/1h burst 1"}, s.do("GET", "/v1/queues/new").json["quotas"])
-	require.Equal(t, 1, s.queues.stored)
+	require.Len(t, s.queues.all(), 3)
 	require.Equal(t, 200, s.do("DELETE", "/v1/queues/new/quota").status)
 	require.Equal(t, 404, s.do("POST", "/v1/queues/new/turn").status)
-	require.Zero(t, s.queues.stored)
+	require.Len(t, s.queues.all(), 2)
 }
 
 func TestMetricsNameWhatTheyAreOf(t *testing.T) {
@@ -263,37 +264,37 @@ func TestMetricsNameWhatTheyAreOf(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, string(text), `fairlimit_permits_total{limiter="fast",outcome="taken"} 1`+"\n")
 	require.Contains(t, string(text), `fairlimit_available{limiter="a\"\n{x}"} 5`+"\n")
-	require.Contains(t, string(text), `fairlimit_serve_answers_total{status="200"} 1`+"\n")
+	require.Contains(t, string(text), `fairlimit_serve_answers_total{code="200"} 1`+"\n")
 }
 
 // llm is a queue that counts tokens as well.
 func llm(c *Config) { c.Quotas["llm"], c.Admin = quotas("60/1h; tokens 2000/1h"), true }
 
-func (s *served) tokens() fairlimit.UnitStatus { return s.tokensOf("llm") }
-
-func (s *served) tokensOf(name string) fairlimit.UnitStatus {
-	status, err := s.queues.peek(name).Status(s.t.Context())
+func (s *served) tokens() fairlimit.UnitStatus {
+	status, err := s.queues.peek("llm").Status(s.t.Context())
 	require.NoError(s.t, err)
 	return status.Units["tokens"]
 }
 
 func TestATurnThatNamesAUnitIsSettled(t *testing.T) {
-	for _, how := range []func(*Config){together, apart} {
-		s := started(t, "unix", llm, how)
-		got := s.do("POST", "/v1/queues/llm/turn?tokens=1200&flow=a")
-		require.Equal(t, 200, got.status)
-		require.Equal(t, 800, s.tokens().Available)
-		require.Equal(t, 409, s.do("POST", "/v1/queues/llm/turn?tokens=1200&timeout=1s").status)
-		turn := fmt.Sprint("/v1/turns/", got.json["turn"], "/settle")
-		require.Equal(t, 400, s.do("POST", turn).status)
-		require.Equal(t, 400, s.do("POST", turn+"?token=1").status)
-		require.Equal(t, 400, s.do("POST", turn+"?tokens=x").status)
-		require.Equal(t, 200, s.do("POST", turn+"?tokens=700").status)
-		require.Equal(t, 1300, s.tokens().Available)
-		require.Equal(t, 404, s.do("POST", turn+"?tokens=700").status)
-		unnamed := s.do("POST", "/v1/queues/llm/turn").json["turn"]
-		require.Equal(t, 404, s.do("POST", fmt.Sprint("/v1/turns/", unnamed, "/settle?tokens=0")).status)
+	s := started(t, "unix", llm)
+	got := s.do("POST", "/v1/queues/llm/turn?tokens=1200&flow=a")
+	require.Equal(t, 200, got.status)
+	require.Equal(t, 800, s.tokens().Available)
+	require.Equal(t, 409, s.do("POST", "/v1/queues/llm/turn?tokens=1200&timeout=1s").status)
+	turn := fmt.Sprint("/v1/turns/", got.json["turn"], "/settle")
+	require.Equal(t, 400, s.do("POST", turn).status)
+	require.Equal(t, 400, s.do("POST", turn+"?token=1").status)
+	require.Equal(t, 400, s.do("POST", turn+"?tokens=x").status)
+	require.Equal(t, 200, s.do("POST", turn+"?tokens=700").status)
+	require.Equal(t, 1300, s.tokens().Available)
+	require.Equal(t, 404, s.do("POST", turn+"?tokens=700").status)
+	unnamed := s.do("POST", "/v1/queues/llm/turn").json["turn"]
+	require.Equal(t, 404, s.do("POST", fmt.Sprint("/v1/turns/", unnamed, "/settle?tokens=0")).status)
+	for range mostTurns {
+		s.keep(&held{reservation: new(fairlimit.Reservation)})
 	}
+	require.Equal(t, mostTurns, s.turns.Len(), "the oldest are forgotten")
 }
 
 func TestAReservationIsGivenBackByItsNameOrSettledOnceItHasCome(t *testing.T) {
@@ -313,7 +314,7 @@ func TestAReservationIsGivenBackByItsNameOrSettledOnceItHasCome(t *testing.T) {
 	require.Equal(t, map[string]any{"given_back": false}, s.do("DELETE", came).json)
 	require.Equal(t, 200, s.do("POST", came+"/settle?tokens=0&permits=0").status)
 	require.Equal(t, 2000, s.tokens().Available)
-	require.Empty(t, s.turns.byName)
+	require.Zero(t, s.turns.Len())
 }
 
 func TestAReservationThatRedisDidNotTakeBackCanBeGivenBackAgain(t *testing.T) {
@@ -329,19 +330,6 @@ func TestAReservationThatRedisDidNotTakeBackCanBeGivenBackAgain(t *testing.T) {
 	require.Zero(t, s.queued("tax"))
 }
 
-func TestADeleteOfAReservationThatWasDueAtOnceSaysWhatBecameOfIt(t *testing.T) {
-	s := started(t, "unix", llm)
-	status := func() fairlimit.Status {
-		status, err := s.queues.peek("tax").Status(t.Context())
-		require.NoError(t, err)
-		return status
-	}
-	turn := fmt.Sprint("/v1/turns/", s.do("POST", "/v1/queues/tax/reserve").json["turn"])
-	taken := status()
-	require.Equal(t, map[string]any{"given_back": false}, s.do("DELETE", turn).json)
-	require.Equal(t, taken.Available, status().Available)
-}
-
 func TestUnitsAreStored(t *testing.T) {
 	s := started(t, "unix", llm)
 	for _, unit := range []string{"permits", "timeout", "flow", "weight"} {
@@ -354,21 +342,4 @@ func TestUnitsAreStored(t *testing.T) {
 	unit := s.do("GET", "/v1/queues/new").json["units"].([]any)[0].(map[string]any)
 	require.Equal(t, []any{"tokens", []any{"50/1h"}, 0.0, 0.0},
 		[]any{unit["unit"], unit["quotas"], unit["available"], unit["queued"]})
-}
-
-func TestWhoNeverSettlesHarmsNobody(t *testing.T) {
-	s := started(t, "unix", llm)
-	first := fmt.Sprint(s.do("POST", "/v1/queues/llm/turn?tokens=1").json["turn"])
-	for range mostTurns {
-		s.turns.keep(&held{name: rand.Text()}, 0)
-	}
-	require.Len(t, s.turns.byName, mostTurns)
-	require.Equal(t, mostTurns, s.turns.byAge.Len())
-	require.Equal(t, 404, s.do("POST", "/v1/turns/"+first+"/settle?tokens=0").status, "it is the oldest")
-	last := fmt.Sprint(s.do("POST", "/v1/queues/llm/turn?tokens=1").json["turn"])
-	require.Equal(t, 200, s.do("POST", "/v1/turns/"+last+"/settle?tokens=0").status)
-
-	late := fmt.Sprint(s.do("POST", "/v1/queues/llm/turn?tokens=1").json["turn"])
-	s.turns.byAge.Back().Value.(*held).until = time.Now().Add(-time.Second)
-	require.Equal(t, 404, s.do("POST", "/v1/turns/"+late+"/settle?tokens=0").status)
 }
