@@ -44,7 +44,11 @@ func (c *connection) check(ctx context.Context, _ []string) error {
 		_ = c.rdb.Del(ctx, append(left, key, key+":check", key+":quota")...).Err()
 	}()
 	missing := 0
-	for _, t := range append(commandTrials(c.rdb, key+":check"), limiterTrials(q)...) {
+	trials := append(trialsOf(c.rdb, key+":check"), trial{
+		"a turn, its settling, and what steers a queue", "",
+		func(ctx context.Context) error { return limits(ctx, q) },
+	})
+	for _, t := range trials {
 		switch err := t.try(ctx); {
 		case isUnreachable(err):
 			return err
@@ -63,8 +67,8 @@ func (c *connection) check(ctx context.Context, _ []string) error {
 	return nil
 }
 
-// commandTrials are the commands that the scripts and the client send.
-func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
+// trialsOf are the commands that the scripts and the client send.
+func trialsOf(rdb redis.UniversalClient, key string) (trials []trial) {
 	try := func(what, lost string, command ...any) {
 		trials = append(trials, trial{what, lost, func(ctx context.Context) error {
 			if err := rdb.Do(ctx, command...).Err(); !errors.Is(err, redis.Nil) {
@@ -117,28 +121,17 @@ func commandTrials(rdb redis.UniversalClient, key string) (trials []trial) {
 // evictions finds a policy that evicts.
 var evictions = regexp.MustCompile(`(?m)^maxmemory_policy:(allkeys|volatile)[a-z-]*`)
 
-// limiterTrials do what a limiter does, with its own scripts.
-func limiterTrials(q *fairlimit.Queue) []trial {
-	return []trial{
-		{"Wait", "", q.Wait},
-		{"Status", "", func(ctx context.Context) error { _, err := q.Status(ctx); return err }},
-		{"Take and Settle of a unit, in a flow", "no units, no flows", func(ctx context.Context) error {
-			f, err := q.Flow("check", 1)
-			if err != nil {
-				return err
-			}
-			turn, err := f.Take(ctx, fairlimit.Amounts{"": 1, "tokens": 2})
-			if err != nil {
-				return err
-			}
-			return turn.Settle(ctx, fairlimit.Amounts{"tokens": 3})
-		}},
-		{"Pause, Resume, Requeue", "no pauses", func(ctx context.Context) error {
-			return errors.Join(q.Pause(ctx, time.Second), q.Resume(ctx), q.Requeue(ctx))
-		}},
-		{"SetQuotas, ForgetQuotas", "no stored quotas", func(ctx context.Context) error {
-			return errors.Join(q.SetQuotas(ctx, fairlimit.Every(2*time.Millisecond)), q.Wait(ctx), q.ForgetQuotas(ctx))
-		}},
-		{"Reset", "", q.Reset},
+// limits does what a limiter does, with its own scripts.
+func limits(ctx context.Context, q *fairlimit.Queue) error {
+	flow, err := q.Flow("check", 1)
+	if err != nil {
+		return err
 	}
+	turn, err := flow.Take(ctx, fairlimit.Amounts{"": 1, "tokens": 2})
+	if err != nil {
+		return err
+	}
+	_, err = q.Status(ctx)
+	return errors.Join(err, turn.Settle(ctx, fairlimit.Amounts{"tokens": 3}), q.Wait(ctx),
+		q.Pause(ctx, time.Second), q.Resume(ctx), q.Requeue(ctx), q.Reset(ctx))
 }

@@ -15,7 +15,7 @@ func TestCheckFindsNothingMissing(t *testing.T) {
 	out := s.does("check")
 	require.NotRegexp(t, "MISSING|without", out)
 	require.Regexp(t, `^checking what limiters need, of Redis at \S+, under \S+\n`, out)
-	require.Regexp(t, `(?m)^  ok +EVALSHA$(.*\n)+  ok +Reset\n$`, out)
+	require.Regexp(t, `(?m)^  ok +EVALSHA$(.*\n)+  ok +a turn, its settling, and what steers a queue\n$`, out)
 	require.Empty(t, s.rdb.Keys(t.Context(), s.prefix+"*").Val(), "it leaves nothing behind")
 }
 
@@ -32,7 +32,7 @@ func TestCheckNamesWhatIsMissing(t *testing.T) {
 	assert.Regexp(t, `(?m)^  without +SET in a script: no stored quotas`, r.out)
 	assert.Regexp(t, `(?m)^  without +SCAN: no fairlimit ls$`, r.out)
 	assert.Regexp(t, `(?m)^  ok +PTTL in a script$`, r.out)
-	assert.Contains(t, r.err, "missing: 1 of what a limiter needs")
+	assert.Contains(t, r.err, "missing: 2 of what a limiter needs")
 
 	require.NoError(t, server.Client().ConfigSet(t.Context(), "maxmemory-policy", "allkeys-lru").Err())
 	s = &shell{t: t, env: []string{"FAIRLIMIT_REDIS=" + server.Addr()}}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"syscall"
 )
@@ -21,4 +22,17 @@ func ListenUnix(path string) (net.Listener, error) {
 	}
 	defer private()()
 	return net.Listen("unix", path)
+}
+
+// bound closes connections beyond what may be open, at once: if they waited,
+// nobody would get in while idle ones are kept.
+func (s *Server) bound(conn net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.open.Add(1) > s.MostWaiting+spareConnections {
+			_ = conn.Close()
+		}
+	case http.StateClosed:
+		s.open.Add(-1)
+	}
 }

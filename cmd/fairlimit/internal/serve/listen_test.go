@@ -33,3 +33,13 @@ func TestASocketIsItsUsersAlone(t *testing.T) {
 	require.Error(t, err)
 	require.FileExists(t, path)
 }
+
+func TestOpenConnectionsAreBounded(t *testing.T) {
+	s := started(t, "unix")
+	s.open.Store(s.MostWaiting + spareConnections)
+	_, err := s.dial("").Read(make([]byte, 1))
+	require.Error(t, err, "the server has closed it")
+	s.until(func() bool { return s.open.Load() == s.MostWaiting+spareConnections })
+	s.open.Store(0)
+	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/turn").status)
+}

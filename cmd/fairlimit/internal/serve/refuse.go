@@ -45,6 +45,9 @@ func (s *Server) problem(ctx context.Context, h http.Header, err error) (status 
 			"refused": true, "wait_ms": wait, "paused": errors.Is(err, fairlimit.ErrPaused),
 		}
 	}
+	if errors.Is(err, fairlimit.ErrUnknownUnit) {
+		err = misused("there is no such parameter: %v, here permits", err)
+	}
 	status = statusOf(err)
 	switch status {
 	case http.StatusTooManyRequests:
@@ -73,7 +76,7 @@ func statusOf(err error) int {
 		return http.StatusConflict
 	case is(fairlimit.ErrInvalidPermits, fairlimit.ErrExceedsQuota, fairlimit.ErrInvalidFlow,
 		fairlimit.ErrInvalidPause, fairlimit.ErrInvalidQuota, fairlimit.ErrUnsupported, fairlimit.ErrEmptyName,
-		fairlimit.ErrUnknownUnit, fairlimit.ErrInvalidAmounts, fairlimit.ErrInvalidOption):
+		fairlimit.ErrInvalidAmounts, fairlimit.ErrInvalidOption):
 		return http.StatusBadRequest
 	}
 	return http.StatusServiceUnavailable // Redis, and what only Redis knows

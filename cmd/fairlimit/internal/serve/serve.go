@@ -27,6 +27,10 @@ const (
 	idleTimeout = 2 * time.Minute // between two requests of a connection
 	mostHeader  = 16 << 10
 
+	// spareConnections may be open beside those that wait: for what is answered
+	// at once, for viewers, and for clients that keep connections.
+	spareConnections = 4096
+
 	// endTimeout is how long the end takes at most: callers are told, and what
 	// they leave is given back.
 	endTimeout    = 4 * time.Second
@@ -55,6 +59,7 @@ type Server struct {
 	turns    *lru.Cache[string, *held] // that callers hold, by the name that they were told
 	waiting  atomic.Int64
 	watchers atomic.Int64
+	open     atomic.Int64   // connections
 	quiet    rate.Sometimes // for failures of Redis, which come by the thousand
 
 	registry *prometheus.Registry
@@ -107,7 +112,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	defer end(nil)
 	server := &http.Server{
 		Handler: s.handler(l.Addr()), ReadTimeout: s.slow, IdleTimeout: idleTimeout,
-		MaxHeaderBytes: mostHeader, ErrorLog: s.Log,
+		MaxHeaderBytes: mostHeader, ErrorLog: s.Log, ConnState: s.bound,
 		BaseContext: func(net.Listener) context.Context { return base },
 	}
 	failed := make(chan error, 1)

@@ -52,61 +52,47 @@ func (r *request) amounts() (fairlimit.Amounts, error) {
 	return amounts, nil
 }
 
-// asked is what a caller wants.
-type asked struct {
-	queue   *queue
-	limiter *fairlimit.Queue  // of the flow, if there is one
-	amounts fairlimit.Amounts // with the permits
-}
-
-// asked reads what a caller wants.
-func (s *Server) asked(r *request) (a asked, err error) {
-	if a.amounts, err = r.amounts(); err != nil {
-		return a, err
+// take asks a queue, or a flow of it, for what the query names, and counts who
+// waits. It returns an object to answer with.
+func (s *Server) take(r *request, do func(*fairlimit.Queue, fairlimit.Amounts) (any, error)) (any, error) {
+	defer s.waiting.Add(-1)
+	if s.waiting.Add(1) > s.MostWaiting {
+		return nil, fmt.Errorf("%w: %d requests wait", errTooMany, s.MostWaiting)
 	}
-	if _, given := a.amounts[""]; !given {
-		a.amounts[""] = 1
+	amounts, err := r.amounts()
+	if err != nil {
+		return nil, err
+	}
+	if _, given := amounts[""]; !given {
+		amounts[""] = 1
 	}
 	weight, err := r.number("weight", 1)
 	if err != nil {
-		return a, err
+		return nil, err
 	}
-	if a.queue, err = s.queues.find(r.Context(), r.PathValue("name")); err != nil {
-		return a, err
-	}
-	a.limiter = a.queue.Queue
-	if r.query.Has("flow") || r.query.Has("weight") {
-		a.limiter, err = a.queue.Flow(r.query.Get("flow"), weight)
-	}
-	return a, err
-}
-
-// waits does what waits for Redis or a turn, and counts who waits.
-func (s *Server) waits(r *request, do func(asked) error) error {
-	defer s.waiting.Add(-1)
-	if s.waiting.Add(1) > s.MostWaiting {
-		return fmt.Errorf("%w: %d requests wait", errTooMany, s.MostWaiting)
-	}
-	a, err := s.asked(r)
+	q, err := s.queues.find(r.Context(), r.PathValue("name"))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	a.queue.waiting.Add(1)
-	defer a.queue.waiting.Add(-1)
-	err = do(a)
-	switch {
-	case errors.Is(err, fairlimit.ErrNoQuota):
-		s.queues.drop(a.queue)
-		return errNoQueue
-	case errors.Is(err, fairlimit.ErrUnknownUnit):
-		return misused("there is no such parameter: %v, here permits", err)
+	limiter := q.Queue
+	if r.query.Has("flow") || r.query.Has("weight") {
+		if limiter, err = q.Flow(r.query.Get("flow"), weight); err != nil {
+			return nil, err
+		}
 	}
-	return err
+	q.waiting.Add(1)
+	defer q.waiting.Add(-1)
+	object, err := do(limiter, amounts)
+	if errors.Is(err, fairlimit.ErrNoQuota) {
+		s.queues.drop(q)
+		err = errNoQueue
+	}
+	return object, err
 }
 
 // turn answers when the turn has come.
-func (s *Server) turn(_ http.ResponseWriter, r *request) (object any, err error) {
-	timeout := time.Duration(0)
+func (s *Server) turn(_ http.ResponseWriter, r *request) (any, error) {
+	timeout, err := time.Duration(0), error(nil)
 	if r.query.Has("timeout") {
 		if timeout, err = r.duration("timeout"); err != nil {
 			return nil, err
@@ -115,37 +101,33 @@ func (s *Server) turn(_ http.ResponseWriter, r *request) (object any, err error)
 	ctx, cancel := WithTimeout(r.Context(), timeout)
 	defer cancel()
 	began := time.Now()
-	err = s.waits(r, func(a asked) error {
-		turn, err := a.limiter.Take(ctx, a.amounts)
+	return s.take(r, func(q *fairlimit.Queue, amounts fairlimit.Amounts) (any, error) {
+		turn, err := q.Take(ctx, amounts)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		h := new(held)
-		if len(a.amounts) > 1 {
+		if len(amounts) > 1 {
 			h.settle = turn.Settle
 		}
-		object = map[string]any{"turn": s.keep(h), "waited_ms": time.Since(began).Milliseconds()}
-		return nil
+		return map[string]any{"turn": s.keep(h), "waited_ms": time.Since(began).Milliseconds()}, nil
 	})
-	return object, err
 }
 
 // reserve answers at once with a turn that comes later.
-func (s *Server) reserve(_ http.ResponseWriter, r *request) (object any, err error) {
-	err = s.waits(r, func(a asked) error {
-		reservation, err := a.limiter.ReserveAmounts(r.Context(), a.amounts)
+func (s *Server) reserve(_ http.ResponseWriter, r *request) (any, error) {
+	return s.take(r, func(q *fairlimit.Queue, amounts fairlimit.Amounts) (any, error) {
+		reservation, err := q.ReserveAmounts(r.Context(), amounts)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		h := &held{reservation: reservation}
-		if len(a.amounts) > 1 {
+		if len(amounts) > 1 {
 			h.settle = reservation.Settle
 		}
 		delay := float64(reservation.Delay().Microseconds()) / 1e3
-		object = map[string]any{"turn": s.keep(h), "in_ms": delay}
-		return nil
+		return map[string]any{"turn": s.keep(h), "in_ms": delay}, nil
 	})
-	return object, err
 }
 
 func (s *Server) giveBack(_ http.ResponseWriter, r *request) (any, error) {
