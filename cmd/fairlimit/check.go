@@ -44,6 +44,9 @@ func (c *connection) check(ctx context.Context, _ []string) error {
 		_ = c.rdb.Del(ctx, append(left, key, key+":check", key+":quota")...).Err()
 	}()
 	missing := 0
+	answer := func(word string, t trial, what string, err error) {
+		fmt.Printf("  %-8s %s%s\n           %s\n", word, t.what, what, strings.TrimPrefix(err.Error(), "fairlimit: "))
+	}
 	trials := append(trialsOf(c.rdb, key+":check"), trial{
 		"a turn, its settling, and what steers a queue", "",
 		func(ctx context.Context) error { return limits(ctx, q) },
@@ -55,10 +58,10 @@ func (c *connection) check(ctx context.Context, _ []string) error {
 		case err == nil:
 			fmt.Printf("  ok       %s\n", t.what)
 		case t.lost != "":
-			fmt.Printf("  without  %s: %s\n           %s\n", t.what, t.lost, strings.TrimPrefix(err.Error(), "fairlimit: "))
+			answer("without", t, ": "+t.lost, err)
 		default:
 			missing++
-			fmt.Printf("  MISSING  %s\n           %s\n", t.what, strings.TrimPrefix(err.Error(), "fairlimit: "))
+			answer("MISSING", t, "", err)
 		}
 	}
 	if missing > 0 {

@@ -29,7 +29,8 @@ func TestLookTellsHowAQueueStands(t *testing.T) {
 		s.does("look", "tax"))
 
 	require.NoError(t, q.Pause(t.Context(), 3*time.Hour))
-	require.Regexp(t, `\n  paused    for (3h|2h59m\d+s) more, until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\n`, s.does("look", "tax"))
+	require.Regexp(t, `\n  paused    for (3h|2h59m\d+s) more, until 20\d\d-\d\d-\d\d \d\d:\d\d:\d\d\n`,
+		s.does("look", "tax"))
 }
 
 func TestLookSaysNothingOfASlotThatIsFree(t *testing.T) {

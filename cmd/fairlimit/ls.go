@@ -54,7 +54,7 @@ func (c *connection) list(ctx context.Context, names []string) error {
 		_, _ = fmt.Fprintf(w, "%s\t%s\n", printable(name), row)
 	}
 	if unreadable > 0 {
-		return fmt.Errorf("keys that cannot be read: %d; reset deletes a queue, quota -forget a stored quota", unreadable)
+		return fmt.Errorf("keys that cannot be read: %d; reset deletes a queue, quota -forget its quota", unreadable)
 	}
 	return nil
 }

@@ -67,6 +67,7 @@ func TestLsListsTheOthersBesideAKeyThatIsNoQueue(t *testing.T) {
 	require.Equal(t, 1, r.status)
 	require.Regexp(t, `(?m)^a +\? +\? +\? +\?\nb +0 +\S+ +no +unknown\nc +\? +\? +\? +\?$`, r.out)
 	require.Equal(t, "fairlimit: keys that cannot be read: 2; "+
-		"reset deletes a queue, quota -forget a stored quota\n", r.err)
+		"reset deletes a queue, quota -forget its quota\n", r.err)
 	require.Equal(t, 1, s.run("look", "a").status)
+	require.Regexp(t, `^a\n  (idle|backlog   0 permits)`, s.does("reset", "a", "-yes"))
 }

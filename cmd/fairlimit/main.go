@@ -56,7 +56,8 @@ func tell(err error) {
 func commands(c *connection) *cobra.Command {
 	root := &cobra.Command{Use: "fairlimit", Version: version(), SilenceErrors: true, SilenceUsage: true}
 	c.define(root.PersistentFlags())
-	root.AddCommand(ls(c), look(c), pause(c), resume(c), requeue(c), reset(c), quota(c), serveHTTP(c), wait(c), check(c))
+	root.AddCommand(ls(c), look(c), pause(c), resume(c), requeue(c), reset(c), quota(c))
+	root.AddCommand(wait(c), serveHTTP(c), check(c))
 	for _, cmd := range append(root.Commands(), root) {
 		cmd.Long = explained(cmd.Name())
 	}

@@ -47,8 +47,8 @@ func (c *connection) connect() error {
 // redis+cluster or redis+sentinel. Errors repeat nothing that may be a piece of a
 // password.
 func (c *connection) dial(text string) error {
-	const wanted = "-redis: it cannot be read; want a URL as `fairlimit -h` shows it. An @, #, / or % that is part of " +
-		"a password has to be written as %40, %23, %2F or %25; or put the password into $FAIRLIMIT_REDIS_PASSWORD"
+	const wanted = "-redis: it cannot be read; want a URL as `fairlimit -h` shows it. An @, #, / or % that is part " +
+		"of a password has to be written as %40, %23, %2F or %25; or put it into $FAIRLIMIT_REDIS_PASSWORD"
 	if !strings.Contains(text, "://") {
 		text = "redis://" + text
 	}

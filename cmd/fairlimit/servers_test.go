@@ -33,8 +33,9 @@ func TestOnServersOfEachKind(t *testing.T) {
 	_, secure, _ := redistest.StartTLSServer(t, "--tls-auth-clients", "no")
 	limited := redistest.StartServer(t)
 	require.NoError(t, limited.Client().Do(t.Context(), "ACL", "SETUSER", "clerk", "on", ">pass", "~fairlimit:*",
-		"+evalsha", "+eval", "+time", "+get", "+pttl", "+pexpire", "+psetex", "+scan", "+del", "+set", "+zadd", "+zcard",
-		"+zrange", "+zrangebyscore", "+zrem", "+zremrangebyscore", "+zscore", "+zrevrange", "+zremrangebyrank").Err())
+		"+evalsha", "+eval", "+time", "+get", "+pttl", "+pexpire", "+psetex", "+scan", "+del", "+set", "+zadd",
+		"+zcard", "+zrange", "+zrangebyscore", "+zrem", "+zremrangebyscore", "+zscore", "+zrevrange",
+		"+zremrangebyrank").Err())
 	for i, address := range []string{
 		"redis+cluster://" + nodes[0] + "?addr=" + nodes[1],
 		"redis+sentinel://" + sentinel.Addr() + "?master_name=fairlimit",
@@ -66,27 +67,18 @@ func TestAPasswordOfTheEnvironment(t *testing.T) {
 		{"FAIRLIMIT_REDIS=" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=s3cr&t", "REDISCLI_AUTH=wrong"},
 		{"FAIRLIMIT_REDIS=" + server.Addr(), "REDISCLI_AUTH=s3cr&t"},
 		{"FAIRLIMIT_REDIS=clerk@" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=s3cr&t"},
-		{"FAIRLIMIT_REDIS=clerk:s3cr&t@" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=wrong"},
 	} {
-		s := &shell{t: t, env: env}
-		assert.Contains(t, s.does("look", "tax"), "  paused    no\n")
-		assert.NotContains(t, s.does("reset", "tax", "-yes"), "s3cr&t")
+		assert.Contains(t, (&shell{t: t, env: env}).does("look", "tax"), "  paused    no\n")
 	}
-	for _, env := range [][]string{
-		{"FAIRLIMIT_REDIS=redis://:wr0ng@" + server.Addr()},
-		{"FAIRLIMIT_REDIS=nobody@" + server.Addr(), "FAIRLIMIT_REDIS_PASSWORD=wr0ng"},
-		{"FAIRLIMIT_REDIS=" + server.Addr()},
-	} {
-		for _, command := range []string{"ls", "look tax", "pause tax 1s", "wait tax -quota 1/1s -- true"} {
-			r := (&shell{t: t, env: env}).run(strings.Fields(command)...)
-			if r.status == 123 { // Redis may hang up on a command of many words before its answer is read
-				continue
-			}
-			assert.Contains(t, []int{1, 125}, r.status, r.err)
-			assert.Regexp(t, "WRONGPASS|NOAUTH|the client gave no password", r.err)
-			assert.Contains(t, r.err, "$FAIRLIMIT_REDIS_PASSWORD")
-			assert.NotContains(t, r.err, "wr0ng")
+	for _, command := range []string{"ls", "look tax", "pause tax 1s", "wait tax -quota 1/1s -- true"} {
+		r := (&shell{t: t, env: []string{"FAIRLIMIT_REDIS=:wr0ng@" + server.Addr()}}).run(strings.Fields(command)...)
+		if r.status == 123 { // Redis may hang up on a command of many words before its answer is read
+			continue
 		}
+		assert.Contains(t, []int{1, 125}, r.status, r.err)
+		assert.Contains(t, r.err, "WRONGPASS")
+		assert.Contains(t, r.err, "$FAIRLIMIT_REDIS_PASSWORD")
+		assert.NotContains(t, r.err, "wr0ng")
 	}
 }
 

@@ -48,7 +48,8 @@ func reset(c *connection) *cobra.Command {
 	var yes bool
 	cmd := c.command("reset NAME", "Forget all turns, and any pause", cobra.ExactArgs(1),
 		func(ctx context.Context, words []string) error {
-			if !yes && !confirmed("reset "+printable(words[0])+" at "+c.at+"? The upstream may see more than the quota.") {
+			question := "reset " + printable(words[0]) + " at " + c.at + "? The upstream may see more than the quota."
+			if !yes && !confirmed(question) {
 				return errors.New("nothing was reset; -yes does not ask")
 			}
 			_, err := c.steer(ctx, words[0], func(q *fairlimit.Queue) error { return q.Reset(ctx) })
@@ -91,7 +92,8 @@ func (c *connection) store(ctx context.Context, name, text string) error {
 	if err := quotas.Add(text); err != nil {
 		return misused("quota: %v", err)
 	}
-	_, err := c.steer(ctx, name, func(q *fairlimit.Queue) error { return quotas.Store(ctx, q) }, quotas.UnitOptions()...)
+	store := func(q *fairlimit.Queue) error { return quotas.Store(ctx, q) }
+	_, err := c.steer(ctx, name, store, quotas.UnitOptions()...)
 	if err == nil {
 		fmt.Println("only limiters made WithStoredQuota, serve, and wait without -quota obey them")
 	}

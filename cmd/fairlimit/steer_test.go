@@ -8,16 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/redistest"
 )
-
-func TestAnEmptyPrefixIsOneToo(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	name := redistest.Name(t)
-	require.Zero(t, finish(t, process(s.env, "-prefix", "", "pause", name, "1h")).status)
-	require.EqualValues(t, 1, s.rdb.Exists(t.Context(), "{"+name+"}").Val())
-}
 
 func TestAPauseThatIsLongerThanAskedForSaysSo(t *testing.T) {
 	t.Parallel()
@@ -61,13 +52,6 @@ func TestResetAsksFirst(t *testing.T) {
 	require.Contains(t, asked("y\n").out, "  backlog   0 permits\n")
 }
 
-func TestResetDeletesWhatIsNoQueue(t *testing.T) {
-	t.Parallel()
-	s := newShell(t)
-	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{tax}", "something else", 0).Err())
-	require.Regexp(t, `^tax\n  (idle|backlog   0 permits)`, s.does("reset", "tax", "-yes"))
-}
-
 func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
@@ -75,7 +59,8 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 		`  unit      tokens 1000/1h 100/1m: backlog 0, available 100\n(  .*\n)*`+
 		`only limiters made WithStoredQuota, serve, and wait without -quota obey them\n$`,
 		s.does("quota", "tax", "20/1s", "100/2m", "burst", "10;", "tokens", "1000/1h", "100/1m"))
-	require.Equal(t, "20/1s 100/2m burst 10; tokens 1000/1h 100/1m", s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val())
+	stored := s.rdb.Get(t.Context(), s.prefix+"{tax}:quota").Val()
+	require.Equal(t, "20/1s 100/2m burst 10; tokens 1000/1h 100/1m", stored)
 
 	s.does("reset", "tax", "-yes")
 	require.Contains(t, s.does("quota", "tax"), "  quota     20/1s\n", "stored quotas stay")

@@ -15,7 +15,7 @@ var nowhere = []string{"FAIRLIMIT_REDIS=127.0.0.1:1"}
 
 func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 	t.Parallel()
-	empty := filepath.Join(t.TempDir(), "token")
+	empty := filepath.Join(t.TempDir(), "empty")
 	require.NoError(t, os.WriteFile(empty, []byte("\n"), 0o600))
 	for _, c := range []struct {
 		status int
@@ -50,6 +50,10 @@ func TestWhatCannotBeUnderstoodIsToldWithTheUsage(t *testing.T) {
 		{125, "wait a -quota 1/1s -n 0 -- true", "fairlimit: "},
 		{125, "wait a -timeout 0 -- true", "want more than 0"},
 		{125, "wait a -quota 1/1s -guard -1s -- true", "WithGuard: -1s is negative"},
+		{125, "wait a -quota 1/1s -n 5 -- true", "5"},
+		{127, "wait a -quota 1/1s -- no-such-command", "executable file not found"},
+		{127, "wait a -quota 1/1s -- /nowhere/nix", "no such file"},
+		{126, "wait a -quota 1/1s -- " + empty, "permission denied"},
 		{125, "wait a -amounts tokens -- true", "want <unit>=<number>"},
 		{125, "wait a -quota 1/1s -amounts points=-1 -- true", "points"},
 	} {

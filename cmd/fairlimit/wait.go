@@ -86,7 +86,8 @@ func (w *waiting) run(ctx context.Context, c *connection, name string, command [
 	opts := append(w.opts, fairlimit.WithPrefix(c.prefix),
 		fairlimit.WithTrace(&fairlimit.Trace{Granted: func(_ int, wait time.Duration) {
 			if wait > longWait { // what takes a moment leaves standard error to the command
-				tell(fmt.Errorf("%s: my turn comes in %s", printable(name), quotatext.Duration(wait.Round(time.Second))))
+				comes := quotatext.Duration(wait.Round(time.Second))
+				tell(fmt.Errorf("%s: my turn comes in %s", printable(name), comes))
 			}
 		}}))
 	q, err := w.quotas.Queue(c.rdb, name, opts...)

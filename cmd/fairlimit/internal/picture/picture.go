@@ -151,8 +151,9 @@ func notes(s *fair.State, quotas []engine.Quota) []string {
 	}
 	for _, q := range quotas {
 		if most := mostWithin(calls.Cells, q.Per); most > q.Permits {
-			all = append(all, fmt.Sprintf("%d permits stand within %s, more than %s allows: others go by other quotas, "+
-				"or did so a moment ago", most, quotatext.Duration(q.Per), quotatext.Format(q)))
+			all = append(all, fmt.Sprintf("%d permits stand within %s, more than %s allows: "+
+				"others go by other quotas, or did so a moment ago",
+				most, quotatext.Duration(q.Per), quotatext.Format(q)))
 		}
 	}
 	return all

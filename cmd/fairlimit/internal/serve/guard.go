@@ -35,6 +35,7 @@ func (s *Server) guarded(addr net.Addr, next http.Handler) http.Handler {
 		case origin.Check(r) != nil, site == "cross-site" && r.URL.Path != "/":
 			s.answer(w, r, nil, refusal{http.StatusForbidden, "a request of another web site"})
 		case r.ContentLength != 0:
+			h.Set("Connection", "close") // so the answer does not wait for the body
 			s.answer(w, r, nil, misused("a body: parameters belong into the query"))
 		default:
 			// There is nothing more to read, and a turn may take its time.

@@ -87,7 +87,7 @@ func (s *served) check(method, path string, got reply) {
 	found, _ := d.at(response)
 	require.NotNil(s.t, found, "%s %s: %d", method, path, got.status)
 	if schema, where := d.at(response + "/content/application~1json/schema"); schema != nil {
-		require.NoError(s.t, d.schema(s.t, where).Validate(map[string]any(got.json)), "%s %s: %d", method, path, got.status)
+		require.NoError(s.t, d.schema(s.t, where).Validate(got.json), response)
 	}
 }
 

@@ -53,18 +53,19 @@ func TestWhoIsTooSlowIsCutOff(t *testing.T) {
 		}
 		cut <- ""
 	}()
-	began := time.Now()
+	began, refused := time.Now(), 0
 	require.Equal(t, 200, s.do("POST", "/v1/queues/fast/turn").status, "others are served")
 	for range 3 {
 		select {
 		case told := <-cut:
-			require.Regexp(t, "^($|HTTP/1.1 400 )", told)
+			refused += strings.Count(told, "HTTP/1.1 400 ")
 		case <-time.After(patience):
 			require.Fail(t, "a connection is held for ever")
 		}
 	}
+	require.Equal(t, 1, refused, "a body is refused before it comes")
 	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
-	later := s.wait(t.Context(), "/v1/queues/tax/turn")
+	later := s.wait("/v1/queues/tax/turn")
 	time.Sleep(max(0, 3*s.slow-time.Since(began)))
 	require.Equal(t, 1, s.queued("tax"), "who waits for a turn is not slow")
 	s.end()
@@ -93,10 +94,10 @@ func TestTheEndIsInTimeWhateverClientsDo(t *testing.T) {
 	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/reserve").status)
 	var told []chan reply
 	for range 50 {
-		told = append(told, s.wait(t.Context(), "/v1/queues/tax/turn"))
+		told = append(told, s.wait("/v1/queues/tax/turn"))
 	}
 	for range 50 {
-		for _, text := range []string{"", half, owes, asks, asks + asks, looks, strings.Repeat(misses, 100), asks + misses} {
+		for _, text := range []string{"", half, owes, asks, asks + asks, looks, misses + misses, asks + misses} {
 			s.dial(text)
 		}
 	}
@@ -110,16 +111,6 @@ func TestTheEndIsInTimeWhateverClientsDo(t *testing.T) {
 		require.Contains(t, got.json["error"], "gave the turn back")
 	}
 	require.Equal(t, 1, s.queued("tax"), "whoever holds the reservation will go")
-}
-
-func TestABodyIsRefused(t *testing.T) {
-	s := started(t, "tcp")
-	for _, body := range []io.Reader{strings.NewReader("permits=2"), io.MultiReader(strings.NewReader("permits=2"))} {
-		answer, err := s.client.Post(s.url+"/v1/queues/fast/turn", "application/x-www-form-urlencoded", body)
-		require.NoError(t, err)
-		_ = answer.Body.Close()
-		require.Equal(t, 400, answer.StatusCode)
-	}
 }
 
 // questions counts what Redis is asked from now on.
@@ -136,9 +127,8 @@ func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
 	s := started(t, "unix", func(c *Config) { c.MostWaiting = 3 })
 	asked := s.questions()
 	s.do("POST", "/v1/queues/tax/turn")
-	ctx, leave := context.WithCancel(t.Context())
 	for range 3 {
-		s.wait(ctx, "/v1/queues/tax/turn")
+		s.wait("/v1/queues/tax/turn")
 	}
 	s.until(func() bool { return s.queued("tax") == 3 })
 	before := asked.Load()
@@ -148,9 +138,6 @@ func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
 		require.Equal(t, "1", got.header.Get("Retry-After"))
 	}
 	require.Equal(t, before, asked.Load())
-	leave()
-	s.until(func() bool { return s.waiting.Load() == 0 })
-	require.Equal(t, 409, s.do("POST", "/v1/queues/tax/turn?timeout=1m").status)
 }
 
 func TestWhoMayAsk(t *testing.T) {
@@ -166,26 +153,20 @@ func TestWhoMayAsk(t *testing.T) {
 	}{
 		{"a page of this machine", "tcp", nil, "GET", "/", []string{"Host", "LOCALHOST:1"}, 200},
 		{"a name that leads here", "tcp", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
-		{"the same, over a socket", "unix", nil, "GET", "/", []string{"Host", "evil.example"}, 200},
 		{"the same, with a token", "tcp", token, "GET", "/", []string{"Host", "limits.example"}, 200},
+		{"the same, over a socket", "unix", nil, "GET", "/", []string{"Host", "evil.example"}, 200},
 		{"a name of a public address", "public", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
-		{"the same with the dot of the root", "public", nil, "GET", "/", []string{"Host", "evil.example."}, 421},
-		{"a turn by that name", "public", nil, "POST", turn, []string{"Host", "evil.example"}, 421},
 		{"the name that it listens at", "public", named, "GET", "/", []string{"Host", "LIMITS.example:7070"}, 200},
 		{"an address", "public", nil, "GET", "/", []string{"Host", "192.0.2.7:7070"}, 200},
-		{"another kind of address", "public", nil, "GET", "/", []string{"Host", "[2001:db8::7]"}, 200},
 		{"a name that nobody can own", "public", nil, "GET", "/", []string{"Host", "fairlimit:7070"}, 200},
-		{"any name, with a token", "public", token, "GET", "/", []string{"Host", "evil.example"}, 200},
 		{"another site's form", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "cross-site"}, 403},
 		{"an old browser's", "tcp", nil, "POST", turn, []string{"Origin", "http://evil.example"}, 403},
 		{"another site's picture", "tcp", nil, "GET", "/v1/queues", []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"a link on another site", "tcp", nil, "GET", "/", []string{"Sec-Fetch-Site", "cross-site"}, 200},
 		{"the page", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "same-origin"}, 200},
 		{"no token", "tcp", token, "POST", turn, nil, 401},
 		{"a wrong one", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cre"}, 401},
 		{"the token", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cret"}, 200},
 		{"the page has no secret", "tcp", token, "GET", "/", nil, 200},
-		{"nor has this", "tcp", token, "GET", "/healthz", nil, 200},
 		{"the figures do", "tcp", token, "GET", "/metrics", nil, 401},
 		{"a long header", "tcp", nil, "GET", "/", []string{"X", strings.Repeat("x", 40_000)}, 431},
 	} {
