@@ -27,35 +27,33 @@ const (
 	waitSignalled   = 128 // and the number of the signal
 )
 
-// usageError is a command line that cannot be understood.
-type usageError string
-
-func (e usageError) Error() string { return string(e) }
-
-func misused(format string, args ...any) error { return usageError(fmt.Sprintf(format, args...)) }
-
 // failure is an error with an exit status of its own.
 type failure struct {
 	error
 	status int
 }
 
+// misused is the error of a command line that cannot be understood.
+func misused(format string, args ...any) error {
+	return failure{fmt.Errorf(format, args...), statusUsage}
+}
+
 // status is the exit status of an error, of wait or of another command.
 func status(err error, ofWait bool) int {
-	failed, usage, unreachable := statusFailed, statusUsage, statusUnreachable
-	if ofWait {
-		failed, usage, unreachable = waitFailed, waitFailed, waitUnreachable
-	}
+	status := statusFailed
 	var own failure
-	switch {
-	case errors.As(err, &own):
-		return own.status
-	case isUnreachable(err):
-		return unreachable
-	case errors.As(err, new(usageError)):
-		return usage
+	if errors.As(err, &own) {
+		status = own.status
+	} else if isUnreachable(err) {
+		status = statusUnreachable
 	}
-	return failed
+	switch {
+	case ofWait && status == statusUnreachable:
+		return waitUnreachable
+	case ofWait && status <= statusUsage:
+		return waitFailed
+	}
+	return status
 }
 
 // isUnreachable reports whether Redis gave no answer, or none in time. A refusal

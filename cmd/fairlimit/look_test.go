@@ -56,6 +56,11 @@ func TestLookTellsWhatIsUnusual(t *testing.T) {
 	require.Contains(t, s.does("look", "tax"), "\n  note      the log of calls is missing: Redis has lost it")
 
 	require.NoError(t, q.Reset(t.Context()))
+	s.does("wait", "tax", "--", "true")
+	require.NoError(t, s.rdb.Del(t.Context(), s.prefix+"{tax}").Err())
+	require.Contains(t, s.does("look", "tax"), "\n  note      the head is missing: Redis has lost it")
+
+	require.NoError(t, q.Reset(t.Context()))
 	require.NotContains(t, s.does("look", "tax"), "permits stand within")
 	require.NotContains(t, s.does("look", "tax"), "missing")
 	require.Contains(t, s.does("pause", "tacks", "1h"), "is the name spelt right?")

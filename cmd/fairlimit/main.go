@@ -1,3 +1,10 @@
+// Fairlimit looks at the queues that programs share through package fairlimit,
+// steers them, and runs commands when their turn comes.
+//
+//	fairlimit [-redis URL] [-prefix P] COMMAND ...
+//
+// Its manual is what `fairlimit -h` and `fairlimit help COMMAND` print. Flags may
+// begin with one dash or with two.
 package main
 
 import (
@@ -32,7 +39,7 @@ func run(args []string) int {
 		return statusOK
 	}
 	if !c.runs { // cobra could not understand the line
-		err = usageError(err.Error())
+		err = misused("%w", err)
 	}
 	tell(err)
 	if redis.IsAuthError(err) {
@@ -42,7 +49,7 @@ func run(args []string) int {
 	if errors.Is(err, fairlimit.ErrUnreachable) || silent {
 		_, _ = fmt.Fprintf(os.Stderr, wheres, c.at)
 	}
-	if errors.As(err, new(usageError)) {
+	if failed := new(failure); errors.As(err, failed) && failed.status == statusUsage {
 		_, _ = fmt.Fprintf(os.Stderr, "usage: %s\n`%s -h` says more\n", cmd.UseLine(), cmd.CommandPath())
 	}
 	return status(err, cmd.Name() == "wait")

@@ -96,6 +96,10 @@ func (s Source) Look(ctx context.Context) (Queue, error) {
 		Quotas: each(calls, quotatext.Format), Stored: state.Stored != "", Notes: notes(state, calls),
 		Flows: each(state.Flows, func(f fair.Flow) Flow { return Flow(f) }), Slots: []Slot{},
 	}
+	if q.Idle && s.Redis.PTTL(ctx, s.key()+":calls").Val() > time.Second { // both expire at once
+		q.Idle = false
+		q.Notes = append(q.Notes, "the head is missing: Redis has lost it, and who was told of turns counts them again")
+	}
 	if len(state.Units) > 0 {
 		q.Slots = each(state.Units[0].Cells, func(c fair.Cell) Slot {
 			return Slot{milliseconds(c.At.Sub(state.Now)), c.Permits}
@@ -112,12 +116,14 @@ func (s Source) Look(ctx context.Context) (Queue, error) {
 	return q, err
 }
 
+func (s Source) key() string { return s.Prefix + "{" + s.Name + "}" }
+
 // inspect is [fair.Inspect], which knows of no stored quotas without a queue.
 func (s Source) inspect(ctx context.Context) (*fair.State, error) {
 	state, err := fair.Inspect(ctx, s.Redis, s.Name, fair.WithPrefix(s.Prefix))
 	if err == nil && state == nil {
 		state = &fair.State{Now: time.Now()}
-		state.Stored, err = s.Redis.Get(ctx, s.Prefix+"{"+s.Name+"}:quota").Result()
+		state.Stored, err = s.Redis.Get(ctx, s.key()+":quota").Result()
 	}
 	if errors.Is(err, redis.Nil) {
 		err = nil
