@@ -64,13 +64,13 @@ func table(q picture.Queue) string {
 	case q.Idle:
 		row("idle", "Redis knows of nobody who waits, and of nothing that still counts")
 	case q.Queued == 0:
-		row("backlog", permits(0))
+		row("backlog", "0")
 	default:
-		row("backlog", permits(q.Queued)+", the last "+comes(q, q.Tail))
+		row("backlog", fmt.Sprintf("%d, the last %s", q.Queued, comes(q, q.Tail)))
 	}
 	if !q.Idle && q.Available != nil {
 		row("next slot", comes(q, q.Next))
-		row("available", permits(*q.Available)+" at once")
+		row("available", number(q.Available)+" at once")
 	} else if q.Next > 0 {
 		row("next slot", "no sooner than "+comes(q, q.Next))
 	}
@@ -120,14 +120,6 @@ func brief(ms float64) string {
 		unit = 10 * time.Millisecond
 	}
 	return quotatext.Duration(d.Round(unit))
-}
-
-// permits is a number of them.
-func permits(n int) string {
-	if n == 1 {
-		return "1 permit"
-	}
-	return fmt.Sprintf("%d permits", n)
 }
 
 // number is one that may be unknown.

@@ -20,12 +20,12 @@ func TestLookTellsHowAQueueStands(t *testing.T) {
 	s := newShell(t)
 	q := s.backlog("tax", fairlimit.Quota{Permits: 2, Per: time.Hour}, 5)
 	const last = `in (2h|1h59m\d+s)` + at
-	require.Regexp(t, `^tax\n  backlog   3 permits, the last `+last+`\n  next slot no sooner than `+last+
+	require.Regexp(t, `^tax\n  backlog   3, the last `+last+`\n  next slot no sooner than `+last+
 		`\n  paused    no\n  quota     none is stored: those of the callers hold\n$`, s.does("look", "tax"))
 
 	require.NoError(t, s.rdb.Set(t.Context(), s.prefix+"{tax}:quota", "2/1h 10/1d burst 2", 0).Err())
-	require.Regexp(t, `^tax\n  backlog   3 permits, the last `+last+`\n  next slot in \d.*`+at+`\n`+
-		`  available 0 permits at once\n  paused    no\n  quota     2/1h\n  quota     10/24h burst 2\n$`,
+	require.Regexp(t, `^tax\n  backlog   3, the last `+last+`\n  next slot in \d.*`+at+`\n`+
+		`  available 0 at once\n  paused    no\n  quota     2/1h\n  quota     10/24h burst 2\n$`,
 		s.does("look", "tax"))
 
 	require.NoError(t, q.Pause(t.Context(), 3*time.Hour))
@@ -37,7 +37,7 @@ func TestLookSaysNothingOfASlotThatIsFree(t *testing.T) {
 	t.Parallel()
 	s := newShell(t)
 	s.backlog("tax", fairlimit.Every(time.Hour), 1)
-	require.Equal(t, "tax\n  backlog   0 permits\n  paused    no\n"+
+	require.Equal(t, "tax\n  backlog   0\n  paused    no\n"+
 		"  quota     none is stored: those of the callers hold\n", s.does("look", "tax"))
 }
 

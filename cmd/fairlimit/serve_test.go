@@ -43,11 +43,11 @@ func TestServeUntilASignal(t *testing.T) {
 	require.Equal(t, 200, turn("tax"))
 	waits := make(chan int)
 	go func() { waits <- turn("tax") }()
-	for !strings.Contains(s.does("look", "tax"), "  backlog   1 permit,") {
+	for !strings.Contains(s.does("look", "tax"), "  backlog   1,") {
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, 503, <-waits)
 	require.Empty(t, problems())
 	require.NoError(t, cmd.Wait())
-	require.Contains(t, s.does("look", "tax"), "  backlog   0 permits\n", "the turn was given back")
+	require.Contains(t, s.does("look", "tax"), "  backlog   0\n", "the turn was given back")
 }

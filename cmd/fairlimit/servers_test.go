@@ -20,7 +20,7 @@ func everything(t *testing.T, s *shell) {
 		require.Equal(t, "hello\n", s.does("wait", name, "-quota", "1/1h", "--", "echo", "hello"))
 	}
 	require.Regexp(t, `^NAME .*\na .*\nb +0 +0s +no +unknown\nc .*\nd .*\ne .*\n$`, s.does("ls"))
-	require.Contains(t, s.does("look", "a"), "  backlog   0 permits\n")
+	require.Contains(t, s.does("look", "a"), "  backlog   0\n")
 	require.Contains(t, s.does("pause", "a", "1h"), "  paused    for ")
 	require.Contains(t, s.does("reset", "a", "-yes"), "  paused    no\n")
 	require.NotRegexp(t, `(?m)^a .*\dm`, s.does("ls"))

@@ -58,7 +58,7 @@ func TestASignalWhileWaitingGivesThePermitsBack(t *testing.T) {
 			require.Empty(t, lines(), "nothing was run")
 			require.ErrorAs(t, cmd.Wait(), new(*exec.ExitError))
 			require.Equal(t, status, cmd.ProcessState.ExitCode())
-			require.Contains(t, s.does("look", "tax"), "  backlog   1 permit,")
+			require.Contains(t, s.does("look", "tax"), "  backlog   1,")
 		})
 	}
 }
