@@ -15,7 +15,7 @@ import (
 // viewer reads the events of a queue: what each is, and its object.
 func (s *served) viewer(ctx context.Context, name string) (next func() (kind string, object map[string]any)) {
 	s.t.Helper()
-	r, err := http.NewRequestWithContext(ctx, "GET", s.url+"/v1/queues/"+name+"/events", nil)
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://localhost/v1/queues/"+name+"/events", nil)
 	require.NoError(s.t, err)
 	answer, err := s.client.Do(r)
 	require.NoError(s.t, err)

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -68,27 +69,22 @@ func started(t testing.TB, network string, change ...func(*Config)) *served {
 	return s
 }
 
+// listen serves on a socket, on this machine ("tcp"), or for all ("public").
 func (s *served) listen(network string) {
-	var l net.Listener
-	var err error
-	dialer := new(net.Dialer)
-	transport := &http.Transport{MaxIdleConnsPerHost: 1000}
+	address := map[string]string{"tcp": "127.0.0.1:0", "public": ":0"}[network]
 	if network == "unix" {
 		s.path = filepath.Join(s.t.TempDir(), "s")
-		l, err = ListenUnix(s.path)
-		transport.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", s.path)
-		}
-		s.url = "http://fairlimit"
-	} else {
-		l, err = net.Listen("tcp", map[string]string{"tcp": "127.0.0.1:0", "public": ":0"}[network])
-		require.NoError(s.t, err)
-		s.url = fmt.Sprintf("http://127.0.0.1:%d", l.Addr().(*net.TCPAddr).Port)
+		address = s.path
 	}
+	l, err := net.Listen(strings.Replace(network, "public", "tcp", 1), address)
 	require.NoError(s.t, err)
+	s.url = "http://" + l.Addr().String()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, l.Addr().Network(), l.Addr().String())
+	}}
 	s.client = &http.Client{Transport: transport}
 	s.end = sync.OnceFunc(func() {
 		cancel()
@@ -106,7 +102,7 @@ type reply struct {
 }
 
 func (s *served) try(ctx context.Context, method, path string, header ...string) (reply, error) {
-	r, err := http.NewRequestWithContext(ctx, method, s.url+path, nil)
+	r, err := http.NewRequestWithContext(ctx, method, "http://localhost"+path, nil)
 	require.NoError(s.t, err)
 	for i := 0; i < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
@@ -255,7 +251,7 @@ func TestAnAdministratorSteers(t *testing.T) {
 func TestMetricsNameWhatTheyAreOf(t *testing.T) {
 	s := started(t, "unix", func(c *Config) { c.Quotas["a\"\n{x}"] = quotas("5/1s") })
 	s.do("POST", "/v1/queues/fast/turn")
-	answer, err := s.client.Get(s.url + "/metrics")
+	answer, err := s.client.Get("http://localhost/metrics")
 	require.NoError(t, err)
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
