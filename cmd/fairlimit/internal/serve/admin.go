@@ -22,7 +22,7 @@ func (s *Server) pause(w http.ResponseWriter, r *request) (any, error) {
 // steers handles what steers a queue, by a method of it.
 func steers(do func(*fairlimit.Queue, context.Context) error) handle {
 	return func(s *Server, _ http.ResponseWriter, r *request) (any, error) {
-		q, err := s.queues.find(r.Context(), r.PathValue("name"))
+		q, err := s.find(r.Context(), r.PathValue("name"))
 		if err != nil {
 			return nil, err
 		}
@@ -36,7 +36,7 @@ func (s *Server) setQuotas(_ http.ResponseWriter, r *request) (any, error) {
 	if err != nil {
 		return nil, misused("quotas: %v", err)
 	}
-	q, err := s.queues.open(r.PathValue("name"), Quotas{Units: quotas.Units})
+	q, err := s.openQueue(r.PathValue("name"), Quotas{Units: quotas.Units})
 	if err != nil {
 		return nil, err
 	}
@@ -44,7 +44,7 @@ func (s *Server) setQuotas(_ http.ResponseWriter, r *request) (any, error) {
 }
 
 func (s *Server) forgetQuotas(_ http.ResponseWriter, r *request) (any, error) {
-	q, err := s.queues.open(r.PathValue("name"), Quotas{})
+	q, err := s.openQueue(r.PathValue("name"), Quotas{})
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ type event struct {
 
 // events sends one at once and one each second until the client leaves.
 func (s *Server) events(w http.ResponseWriter, r *request) (any, error) {
-	q, err := s.queues.find(r.Context(), r.PathValue("name"))
+	q, err := s.find(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}

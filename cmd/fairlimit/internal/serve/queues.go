@@ -10,24 +10,13 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/cmd/fairlimit/internal/picture"
 	"github.com/fairlimit/fairlimit/promlimit"
 )
 
-// queues are those that callers have asked for: one limiter for each name, so
+// queue is one that callers have asked for: there is one limiter for each name, so
 // that all callers of the name share its questions.
-type queues struct {
-	Config
-	registry *prometheus.Registry
-
-	mu    sync.Mutex
-	known map[string]*queue
-}
-
-// queue is one of them.
 type queue struct {
 	*fairlimit.Queue
 	source  picture.Source
@@ -43,31 +32,31 @@ type queue struct {
 // errNoQueue is for names that nobody may wait under.
 var errNoQueue = errors.New("no such queue: serve was given no quota of it, and `fairlimit quota` has stored none")
 
-// open makes a queue that goes by its stored quota, else by those given.
-func (q *queues) open(name string, given Quotas) (*queue, error) {
+// openQueue makes a queue that goes by its stored quota, else by those given.
+func (s *Server) openQueue(name string, given Quotas) (*queue, error) {
 	if !utf8.ValidString(name) {
 		return nil, misused("the name is not UTF-8")
 	}
 	metrics := promlimit.New(name)
 	opts := append([]fairlimit.Option{
-		fairlimit.WithPrefix(q.Prefix), fairlimit.WithTrace(metrics.Trace()), fairlimit.WithStoredQuota(),
-	}, q.Options...)
-	limiter, err := given.Queue(q.Redis, name, opts...)
+		fairlimit.WithPrefix(s.Prefix), fairlimit.WithTrace(metrics.Trace()), fairlimit.WithStoredQuota(),
+	}, s.Options...)
+	limiter, err := given.Queue(s.Redis, name, opts...)
 	if err != nil {
 		return nil, err
 	}
 	metrics.Watch(limiter)
 	return &queue{Queue: limiter, metrics: metrics, source: picture.Source{
-		Redis: q.Redis, Prefix: q.Prefix, Name: name, Queue: limiter, Calls: given.Calls, Units: given.Units,
+		Redis: s.Redis, Prefix: s.Prefix, Name: name, Queue: limiter, Calls: given.Calls, Units: given.Units,
 	}}, nil
 }
 
 // find returns the queue of a name. One that was not given needs a stored quota.
-func (q *queues) find(ctx context.Context, name string) (*queue, error) {
-	if known := q.peek(name); known != nil {
+func (s *Server) find(ctx context.Context, name string) (*queue, error) {
+	if known := s.peek(name); known != nil {
 		return known, nil
 	}
-	made, err := q.open(name, Quotas{})
+	made, err := s.openQueue(name, Quotas{})
 	if err != nil {
 		return nil, err
 	}
@@ -76,43 +65,43 @@ func (q *queues) find(ctx context.Context, name string) (*queue, error) {
 	} else if len(quotas) == 0 {
 		return nil, errNoQueue
 	}
-	return q.keep(made), nil
+	return s.keepQueue(made), nil
 }
 
 // peek returns nil if the queue is not known.
-func (q *queues) peek(name string) *queue {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	return q.known[name]
+func (s *Server) peek(name string) *queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[name]
 }
 
-// keep returns the queue of that name that came first.
-func (q *queues) keep(made *queue) *queue {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if known := q.known[made.source.Name]; known != nil {
+// keepQueue returns the queue of that name that came first.
+func (s *Server) keepQueue(made *queue) *queue {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.known[made.source.Name]; known != nil {
 		return known
 	}
-	q.known[made.source.Name] = made
-	q.registry.MustRegister(made.metrics)
+	s.known[made.source.Name] = made
+	s.registry.MustRegister(made.metrics)
 	return made
 }
 
 // drop forgets a queue whose stored quota is gone.
-func (q *queues) drop(gone *queue) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if q.known[gone.source.Name] == gone {
-		delete(q.known, gone.source.Name)
-		q.registry.Unregister(gone.metrics)
+func (s *Server) drop(gone *queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known[gone.source.Name] == gone {
+		delete(s.known, gone.source.Name)
+		s.registry.Unregister(gone.metrics)
 	}
 }
 
 // all are the queues that are known, by name.
-func (q *queues) all() (all []*queue) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for _, known := range q.known {
+func (s *Server) all() (all []*queue) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, known := range s.known {
 		all = append(all, known)
 	}
 	slices.SortFunc(all, func(a, b *queue) int { return strings.Compare(a.source.Name, b.source.Name) })

@@ -158,7 +158,7 @@ func (s *Server) send(w http.ResponseWriter, status int, kind string, text []byt
 
 func (s *Server) list(_ http.ResponseWriter, r *request) (any, error) {
 	all := []picture.Queue{}
-	for _, q := range s.queues.all() {
+	for _, q := range s.all() {
 		p, err := q.look(r.Context())
 		if err != nil {
 			return nil, err
@@ -169,7 +169,7 @@ func (s *Server) list(_ http.ResponseWriter, r *request) (any, error) {
 }
 
 func (s *Server) status(_ http.ResponseWriter, r *request) (any, error) {
-	q, err := s.queues.find(r.Context(), r.PathValue("name"))
+	q, err := s.find(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}

@@ -80,11 +80,11 @@ func TestWhoLeavesGivesItsTurnBack(t *testing.T) {
 	for query, leave := range map[string]func(net.Conn){"": closes, "?timeout=3h": shuts, "?flow=a": closes} {
 		conn := s.dial(strings.Replace(asks, "turn", "turn"+query, 1))
 		s.until(func() bool { return s.queued("tax") == 1 })
-		require.Equal(t, int64(1), s.queues.peek("tax").waiting.Load())
-		require.Zero(t, s.queues.peek("fast").waiting.Load(), "nobody waits there")
+		require.Equal(t, int64(1), s.peek("tax").waiting.Load())
+		require.Zero(t, s.peek("fast").waiting.Load(), "nobody waits there")
 		leave(conn)
 		s.until(func() bool { return s.queued("tax") == 0 && s.waiting.Load() == 0 }, query)
-		require.Zero(t, s.queues.peek("tax").waiting.Load())
+		require.Zero(t, s.peek("tax").waiting.Load())
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -55,12 +56,14 @@ type Config struct {
 type Server struct {
 	Config
 	slow     time.Duration
-	queues   *queues
 	turns    *lru.Cache[string, *held] // that callers hold, by the name that they were told
 	waiting  atomic.Int64
 	watchers atomic.Int64
 	open     atomic.Int64   // connections
 	quiet    rate.Sometimes // for failures of Redis, which come by the thousand
+
+	mu    sync.Mutex
+	known map[string]*queue // by name
 
 	registry *prometheus.Registry
 	answers  *prometheus.CounterVec // by status
@@ -71,7 +74,7 @@ type Server struct {
 func New(ctx context.Context, cfg Config) (s *Server, err error) {
 	s = &Server{
 		Config: cfg, slow: slowTimeout, quiet: rate.Sometimes{Interval: 10 * time.Second},
-		registry: prometheus.NewRegistry(),
+		known: map[string]*queue{}, registry: prometheus.NewRegistry(),
 		answers: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "fairlimit_serve_answers_total", Help: "Answers by status; 499: the client closed its connection.",
 		}, []string{"code"}),
@@ -82,13 +85,12 @@ func New(ctx context.Context, cfg Config) (s *Server, err error) {
 	if s.turns, err = lru.New[string, *held](mostTurns); err != nil {
 		return nil, err
 	}
-	s.queues = &queues{Config: cfg, registry: s.registry, known: map[string]*queue{}}
 	for name, quotas := range cfg.Quotas {
-		made, err := s.queues.open(name, quotas)
+		made, err := s.openQueue(name, quotas)
 		if err != nil {
 			return nil, err
 		}
-		s.queues.keep(made)
+		s.keepQueue(made)
 	}
 	return s, s.ask(ctx)
 }

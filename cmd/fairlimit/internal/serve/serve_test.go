@@ -137,7 +137,7 @@ func (s *served) until(holds func() bool, why ...any) {
 
 // queued is how many permits of a queue are granted ahead.
 func (s *served) queued(name string) int {
-	status, err := s.queues.peek(name).Status(context.Background())
+	status, err := s.peek(name).Status(context.Background())
 	require.NoError(s.t, err)
 	return status.Queued
 }
@@ -265,7 +265,7 @@ func TestMetricsNameWhatTheyAreOf(t *testing.T) {
 func llm(c *Config) { c.Quotas["llm"], c.Admin = quotas("60/1h; tokens 2000/1h"), true }
 
 func (s *served) tokens() int {
-	status, err := s.queues.peek("llm").Status(s.t.Context())
+	status, err := s.peek("llm").Status(s.t.Context())
 	require.NoError(s.t, err)
 	return status.Units["tokens"].Available
 }

@@ -70,7 +70,7 @@ func (s *Server) take(r *request, do func(*fairlimit.Queue, fairlimit.Amounts) (
 	if err != nil {
 		return nil, err
 	}
-	q, err := s.queues.find(r.Context(), r.PathValue("name"))
+	q, err := s.find(r.Context(), r.PathValue("name"))
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func (s *Server) take(r *request, do func(*fairlimit.Queue, fairlimit.Amounts) (
 	defer q.waiting.Add(-1)
 	object, err := do(limiter, amounts)
 	if errors.Is(err, fairlimit.ErrNoQuota) {
-		s.queues.drop(q)
+		s.drop(q)
 		err = errNoQueue
 	}
 	return object, err
