@@ -87,7 +87,6 @@ type Turn struct {
 	Entry   string  // how an engine without a queue names it
 	N       int     // calls
 	Amounts Amounts // of further units
-	Cost    int     // what it counts for in the share of its flow
 }
 
 // Return says how much of a turn counts no more. Below 0 it is a debt: the turn

@@ -26,15 +26,15 @@
 //
 // The head has nine words, times in microseconds:
 //
-//	1767225600000000  id      when the queue began, or was requeued last: turns carry it
-//	0                 void    turns of an older id with a slot after it are void; 0: none is
-//	0                 from    the clock stood still there last: it never shows less
-//	0                 offset  the queue's clock shows the server's time less this
-//	1767225600200000  last    the server's time at the last write
-//	1050000           span    no permit counts for longer
-//	1767225601050000  tail    the newest slot
-//	4                 total   the permits granted
-//	calls             units   the logs
+//	1767225600000000  id        when the queue began, or was requeued last: turns carry it
+//	0                 void      turns of an older id with a slot after it are void; 0: none is
+//	0                 stood_at  the label at which the clock stood still last: it never shows less
+//	0                 offset    the queue's clock shows the server's time less this
+//	1767225600200000  written   the server's time at the last write
+//	1050000           span      no permit counts for longer
+//	1767225601050000  tail      the newest slot
+//	4                 totals    the permits granted, of each log: "4,700"
+//	calls             names     of the logs: "calls,tokens"
 //
 // A cell of a log is a member, which is a slot, and its score, which is the total of
 // permits granted up to that slot. The oldest cell is the base: what is up to it

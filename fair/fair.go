@@ -2,9 +2,7 @@ package fair
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -12,13 +10,18 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
-	"github.com/fairlimit/fairlimit/lua"
 )
 
 const defaultPrefix = "fairlimit:"
 
-// queue is the engine of one limiter.
+// queue is the engine of one limiter, for the callers of one flow.
 type queue struct {
+	*shared
+	flow flow // zero for callers without one
+}
+
+// shared is what all flows of a limiter share.
+type shared struct {
 	client redis.UniversalClient
 	key    string
 	stored bool           // stored quotas take the place of the given ones
@@ -26,7 +29,7 @@ type queue struct {
 	guard  *time.Duration // nil: a part of the shortest Per
 	given  *rules
 	rules  atomic.Pointer[rules] // those that hold, as far as is known
-	told   told
+	told   memory
 }
 
 var (
@@ -60,12 +63,12 @@ func New(cfg engine.Config) (engine.Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	q := &queue{
+	s := &shared{
 		client: cfg.Client, key: keyOf(prefix, cfg.Name), stored: cfg.Stored, guard: cfg.Guard, given: given,
 		opened: len(quotas) == 0 && len(cfg.Units) == 0,
 	}
-	q.rules.Store(given)
-	return q, nil
+	s.rules.Store(given)
+	return &queue{shared: s}, nil
 }
 
 func keyOf(prefix, name string) string { return prefix + "{" + name + "}" }
@@ -95,60 +98,36 @@ func (q *queue) Fits(n int, amounts engine.Amounts) error {
 
 func (q *queue) Units() []string { return unitNames(q.rules.Load().units) }
 
+func (q *queue) Flow(id string, weight int) engine.Queue { return &queue{q.shared, flow{id, weight}} }
+
+// Take asks for those requests that fit, and refuses the others.
 func (q *queue) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, engine.News, error) {
-	return q.take(ctx, requests, &flow{})
-}
-
-func (f *flow) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, engine.News, error) {
-	return f.queue.take(ctx, requests, f)
-}
-
-// take asks for those requests that fit, and refuses the others.
-func (q *queue) take(
-	ctx context.Context, requests []engine.Request, f *flow,
-) (answers []engine.Answer, news engine.News, err error) {
-	err = q.again(func(r *rules) error {
-		answers, news, err = q.takeBy(ctx, r, requests, f)
-		return err
-	})
-	return answers, news, err
-}
-
-func (q *queue) takeBy(
-	ctx context.Context, r *rules, requests []engine.Request, f *flow,
-) ([]engine.Answer, engine.News, error) {
-	fitting, problems := r.fitting(requests)
-	if problems != nil && q.stored { // others may be stored, which they fit
-		if err := q.readStored(ctx, r); err != nil {
-			return nil, engine.News{}, err
-		}
+	var answers []engine.Answer
+	var fitting []engine.Request
+	args := func(r *rules, args []any) []any {
+		fitting, answers = r.fitting(requests)
+		return q.takeArgs(args, r, fitting)
 	}
-	if len(fitting) == 0 {
-		return problems, engine.News{}, nil
-	}
-	args := func(r *rules, header []any) []any { return takeArgs(header, r, fitting, f) }
-	reply, err := q.ask(ctx, r, question{script: takeScript, args: args, obeys: true, flow: f.id})
+	reply, err := q.ask(ctx, question{takeScript, args, true})
 	if err != nil {
 		return nil, engine.News{}, err
 	}
-	answers, err := reply.answers(fitting, r)
-	for i, problem := range problems {
-		if problem.Err != nil {
-			answers = slices.Insert(answers, i, problem)
+	decided, err := reply.decisions(fitting)
+	if err != nil {
+		return nil, engine.News{}, err
+	}
+	for i := range answers {
+		if answers[i].Err == nil {
+			answers[i], decided = decided[0], decided[1:]
 		}
 	}
-	return answers, reply.news, err
+	return answers, reply.news, nil
 }
 
 // takeArgs appends what lua/fair/take.lua is told: the windows, the flow, and runs
 // of equal requests.
-func takeArgs(args []any, r *rules, requests []engine.Request, f *flow) []any {
-	args = r.windowArgs(args)
-	if f.id == "" {
-		args = append(args, "", 0, 0, 0)
-	} else {
-		args = append(args, f.member(), r.flow.alone, r.flow.beside, r.flow.apart)
-	}
+func (q *queue) takeArgs(args []any, r *rules, requests []engine.Request) []any {
+	args = q.flow.args(r.windowArgs(args), r)
 	for len(requests) > 0 {
 		first, count := &requests[0], countEqual(requests)
 		wasVoid := 0
@@ -173,56 +152,23 @@ func countEqual(requests []engine.Request) int {
 }
 
 func (q *queue) GiveBack(ctx context.Context, returns []engine.Return) error {
-	return q.giveBack(ctx, returns, "")
-}
-
-func (f *flow) GiveBack(ctx context.Context, returns []engine.Return) error {
-	return f.queue.giveBack(ctx, returns, f.id)
-}
-
-func (q *queue) giveBack(ctx context.Context, returns []engine.Return, flow string) error {
-	args := func(r *rules, args []any) []any {
+	_, err := q.ask(ctx, question{script: returnScript, args: func(r *rules, args []any) []any {
 		for _, x := range returns {
 			cost := 0
-			if x.IsAll() {
-				cost = x.Turn.Cost
+			if q.flow.id != "" && x.IsAll() {
+				cost = r.cost(x.N, x.Amounts)
 			}
 			args = r.inOrder(append(args, x.Turn.Queue, x.Turn.Slot, cost), x.N, x.Amounts)
 		}
 		return args
-	}
-	return q.again(func(r *rules) error {
-		_, err := q.ask(ctx, r, question{script: returnScript, args: args, flow: flow})
-		return err
-	})
+	}})
+	return err
 }
 
-func (q *queue) Status(ctx context.Context) (status engine.Status, err error) {
-	a := question{script: statusScript, args: (*rules).windowArgs, obeys: true, reads: true}
-	err = q.again(func(r *rules) error {
-		reply, err := q.ask(ctx, r, a)
-		if err == nil {
-			status, err = reply.status(r)
-		}
-		return err
-	})
-	return status, err
-}
-
-// Reset also clears keys that hold something else, and the logs of other units.
-func (q *queue) Reset(ctx context.Context) (engine.News, error) {
-	const forget = 1
-	news, err := q.steer(ctx, requeueScript, engine.Within.Microseconds(), forget)
-	var other *unitsError
-	names := q.rules.Load().names
-	switch {
-	case errors.As(err, &other):
-		names = other.names
-	case !errors.Is(err, engine.ErrState):
-		return news, err
+func (q *queue) Status(ctx context.Context) (engine.Status, error) {
+	reply, err := q.ask(ctx, question{statusScript, (*rules).windowArgs, true})
+	if err != nil {
+		return engine.Status{}, err
 	}
-	if err := q.client.Del(ctx, append(logKeys(q.key, names), q.key)...).Err(); err != nil {
-		return engine.News{}, lua.Explain(ctx, err)
-	}
-	return q.steer(ctx, requeueScript, engine.Within.Microseconds(), forget)
+	return reply.status()
 }

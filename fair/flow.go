@@ -57,16 +57,16 @@ func (r *rules) cost(n int, amounts engine.Amounts) int {
 	return cost
 }
 
-// flow is a queue for the callers of one flow.
+// flow is a flow, zero for none.
 type flow struct {
-	*queue
 	id     string
 	weight int
 }
 
-var _ engine.Queue = (*flow)(nil)
-
-func (q *queue) Flow(id string, weight int) engine.Queue { return &flow{q, id, weight} }
-
-// member is how the scripts name the flow.
-func (f *flow) member() string { return strconv.Itoa(f.weight) + " " + f.id }
+// args appends what lua/fair/flow.lua is told.
+func (f *flow) args(args []any, r *rules) []any {
+	if f.id == "" {
+		return append(args, "", 0, 0, 0)
+	}
+	return append(args, strconv.Itoa(f.weight)+" "+f.id, r.flow.alone, r.flow.beside, r.flow.apart)
+}

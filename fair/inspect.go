@@ -3,7 +3,6 @@ package fair
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,11 +18,9 @@ import (
 type State struct {
 	Now    time.Time     // the server's time
 	Begun  time.Time     // when the queue began, or was requeued last
-	Voided bool          // it was requeued or reset: turns of before that come after Void are void
-	Void   time.Time     // up to when turns of before the requeue stand
+	Voided bool          // it was requeued or reset
 	Paused time.Duration // how much longer it is paused
 	Tail   time.Time     // when the newest slot comes, zero if no turn counts
-	TTL    time.Duration // for how long the queue lives
 	Units  []UnitLog     // calls first, whose name is "", then further units by name
 	Flows  []Flow        // the active flows
 	Stored string        // the stored quotas as text, "" for none
@@ -32,8 +29,8 @@ type State struct {
 // UnitLog is what was granted of a unit, as far as it may still count.
 type UnitLog struct {
 	Name    string
-	Total   int64  // the score of the newest cell
-	Missing bool   // the key of calls is missing: what was granted counts at the newest slot
+	Total   int64  // all that was granted
+	Missing bool   // its key is missing: what was granted counts at the newest slot
 	Cells   []Cell // the oldest first
 }
 
@@ -56,136 +53,110 @@ type InspectOption func(*string)
 // WithPrefix is the prefix of the limiters' keys: see fairlimit.WithPrefix.
 func WithPrefix(p string) InspectOption { return func(prefix *string) { *prefix = p } }
 
+// inspectWithin is for how long Redis is asked at most.
+const inspectWithin = 10 * time.Second
+
 // Inspect reads the keys of a queue, and changes nothing. It returns nil if there is
-// no queue, and an error that matches [engine.ErrState] if the head cannot be read.
-// It reads in three steps, so turns that are granted meanwhile may be told in part.
+// no queue, and an error that matches [engine.ErrState] if a key cannot be read. It
+// reads in three steps, so turns that are granted meanwhile may be told in part.
 func Inspect(ctx context.Context, rdb redis.UniversalClient, name string, opts ...InspectOption) (*State, error) {
 	prefix := defaultPrefix
 	for _, opt := range opts {
 		opt(&prefix)
 	}
-	key := keyOf(prefix, name)
-	h, state, err := inspectHead(ctx, rdb, key)
-	if err != nil || state == nil {
+	e, err := New(engine.Config{Client: rdb, Name: name, Prefix: &prefix})
+	if err != nil {
 		return nil, err
 	}
-	if err := state.readLogs(ctx, rdb, key, &h); err != nil {
-		return nil, explainRead(ctx, key, err)
+	ctx, cancel := context.WithTimeout(ctx, inspectWithin)
+	defer cancel()
+	i := inspection{queue: e.(*queue)}
+	i.reply, err = i.ask(ctx, question{script: lookScript, args: nothing})
+	if err != nil || i.text == "" {
+		return nil, err
 	}
-	if err := state.readFlows(ctx, rdb, key, &h); err != nil {
-		return nil, explainRead(ctx, key, err)
+	state, err := i.read(ctx)
+	if err != nil {
+		return nil, i.explain(lua.Explain(ctx, err))
 	}
 	return state, nil
 }
 
-func explainRead(ctx context.Context, key string, err error) error {
-	if redis.HasErrorPrefix(err, "WRONGTYPE") {
-		return fmt.Errorf("%w: %q: %w", engine.ErrState, key, err)
-	}
-	return lua.Explain(ctx, err)
+// inspection is a queue of which one has the head.
+type inspection struct {
+	*queue
+	*reply
 }
 
-// inspectHead reads the head and what it says.
-func inspectHead(ctx context.Context, rdb redis.UniversalClient, key string) (h head, _ *State, _ error) {
-	var text, stored *redis.StringCmd
-	var ttl *redis.DurationCmd
-	var now *redis.Cmd
-	_, err := rdb.Pipelined(ctx, func(p redis.Pipeliner) error {
-		text, ttl, stored = p.Get(ctx, key), p.PTTL(ctx, key), p.Get(ctx, key+":quota")
-		now = p.Eval(ctx, "local t = redis.call('TIME') return t[1] * 1000000 + t[2]", []string{key})
+func (i *inspection) read(ctx context.Context) (*State, error) {
+	var cells []*redis.ZSliceCmd
+	var flows *redis.ZSliceCmd
+	var stored *redis.StringCmd
+	_, err := i.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range i.logKeys(i.head.names) {
+			cells = append(cells, p.ZRangeWithScores(ctx, key, 0, -1))
+		}
+		flows, stored = p.ZRangeWithScores(ctx, i.flowsKey(), 0, -1), p.Get(ctx, i.quotaKey())
 		return nil
 	})
-	switch {
-	case errors.Is(text.Err(), redis.Nil):
-		return h, nil, nil
-	case text.Err() != nil:
-		return h, nil, explainRead(ctx, key, text.Err())
-	case err != nil && !errors.Is(err, redis.Nil):
-		return h, nil, explainRead(ctx, key, err)
+	if err != nil && !errors.Is(err, redis.Nil) { // no quotas are stored
+		return nil, err
 	}
-	h, ok := parseHead(text.Val())
-	if !ok {
-		return h, nil, fmt.Errorf("%w: %q is not the head of a queue", engine.ErrState, key)
+	s := &State{
+		Now: time.UnixMicro(i.news.Now), Begun: time.UnixMicro(i.head.id), Voided: i.head.void > 0,
+		Paused: i.news.Paused, Stored: stored.Val(),
 	}
-	micro, err := now.Int64()
-	if err != nil {
-		return h, nil, explainRead(ctx, key, err)
+	if i.head.tail > 0 {
+		s.Tail = i.comes(i.head.tail)
 	}
-	h.offset -= max(0, h.last-micro) // the server's clock was set back
-	h.last = micro
-	state := &State{
-		Now: time.UnixMicro(micro), Begun: time.UnixMicro(h.id), Voided: h.void > 0, Void: h.comes(h.void),
-		Paused: max(0, micros(h.from+h.offset-micro)), TTL: ttl.Val(), Stored: stored.Val(),
+	names := strings.Split(i.head.names, ",")
+	names[0] = "" // calls
+	for u, name := range names {
+		log := UnitLog{Name: name, Total: i.head.totals[u], Cells: i.cells(cells[u].Val())}
+		log.Missing = log.Total > 0 && len(cells[u].Val()) == 0
+		s.Units = append(s.Units, log)
 	}
-	if h.tail > 0 {
-		state.Tail = h.comes(h.tail)
-	}
-	return h, state, nil
+	s.Flows, err = i.flows(ctx, flows.Val())
+	return s, err
 }
 
-// comes is when a slot comes. Those that came before a pause that still lasts have
-// come.
-func (h *head) comes(slot int64) time.Time {
-	if slot < h.from && h.from+h.offset > h.last {
-		return time.UnixMicro(h.last - (h.from - slot))
+// comes is when a slot comes. What came before a pause that still lasts has come.
+func (i *inspection) comes(slot int64) time.Time {
+	if slot < i.head.stoodAt && i.news.Paused > 0 {
+		return time.UnixMicro(i.news.Now - (i.head.stoodAt - slot))
 	}
-	return time.UnixMicro(slot + h.offset)
-}
-
-func (s *State) readLogs(ctx context.Context, rdb redis.UniversalClient, key string, h *head) error {
-	names := []string{calls}
-	if h.units != unknown {
-		names = strings.Split(h.units, ",")
-	}
-	for i, name := range names {
-		cells, err := rdb.ZRangeWithScores(ctx, key+":"+name, 0, -1).Result()
-		if err != nil {
-			return err
-		}
-		u := UnitLog{Name: name, Cells: h.cells(cells)}
-		if len(cells) > 0 {
-			u.Total = int64(cells[len(cells)-1].Score)
-		}
-		if i == 0 {
-			u.Name, u.Total, u.Missing = "", h.total, len(cells) == 0 && h.total > 0
-		}
-		s.Units = append(s.Units, u)
-	}
-	return nil
+	return time.UnixMicro(slot + i.head.offset)
 }
 
 // cells are those of a log, without its base.
-func (h *head) cells(all []redis.Z) (cells []Cell) {
-	for i := 1; i < len(all); i++ {
-		slot, _ := strconv.ParseInt(all[i].Member.(string), 10, 64)
-		cells = append(cells, Cell{h.comes(slot), int(all[i].Score - all[i-1].Score)})
+func (i *inspection) cells(all []redis.Z) (cells []Cell) {
+	for at := 1; at < len(all); at++ {
+		slot, _ := strconv.ParseInt(all[at].Member.(string), 10, 64)
+		cells = append(cells, Cell{i.comes(slot), int(all[at].Score - all[at-1].Score)})
 	}
 	return cells
 }
 
-func (s *State) readFlows(ctx context.Context, rdb redis.UniversalClient, key string, h *head) error {
-	active, err := rdb.ZRangeWithScores(ctx, key+":flows", 0, -1).Result()
-	if err != nil {
-		return err
-	}
+func (i *inspection) flows(ctx context.Context, active []redis.Z) (flows []Flow, err error) {
+	now := time.UnixMicro(i.news.Now)
 	for _, z := range active {
-		weight, id, _ := strings.Cut(z.Member.(string), " ")
-		if h.comes(int64(z.Score)).Before(s.Now) {
+		if i.comes(int64(z.Score)).Before(now) {
 			continue
 		}
-		held, err := rdb.ZRangeWithScores(ctx, key+":flow:"+id, 0, -1).Result()
+		weight, id, _ := strings.Cut(z.Member.(string), " ")
+		held, err := i.client.ZRangeWithScores(ctx, i.flowKey(id), 0, -1).Result()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		f := Flow{ID: id}
 		f.Weight, _ = strconv.Atoi(weight)
-		for _, c := range h.cells(held) {
-			if c.At.After(s.Now) {
+		for _, c := range i.cells(held) {
+			if c.At.After(now) {
 				f.Ahead += c.Permits
 			}
 		}
-		s.Flows = append(s.Flows, f)
+		flows = append(flows, f)
 	}
-	slices.SortFunc(s.Flows, func(a, b Flow) int { return strings.Compare(a.ID, b.ID) })
-	return nil
+	slices.SortFunc(flows, func(a, b Flow) int { return strings.Compare(a.ID, b.ID) })
+	return flows, nil
 }

@@ -151,25 +151,16 @@ func (r *rules) fits(n int, amounts engine.Amounts) error {
 	return nil
 }
 
-// fitting returns the requests that fit. If some do not, problems has an answer for
-// each request, with an error for these.
-func (r *rules) fitting(requests []engine.Request) (fitting []engine.Request, problems []engine.Answer) {
+// fitting returns the requests that fit, and an answer for each request, with an
+// error for those that do not.
+func (r *rules) fitting(requests []engine.Request) (fitting []engine.Request, answers []engine.Answer) {
+	fitting, answers = make([]engine.Request, 0, len(requests)), make([]engine.Answer, len(requests))
 	for i, request := range requests {
-		err := r.fits(request.N, request.Amounts)
-		if err != nil && problems == nil {
-			problems, fitting = make([]engine.Answer, len(requests)), slices.Clone(requests[:i])
-		}
-		if problems != nil {
-			problems[i].Err = err
-			if err == nil {
-				fitting = append(fitting, request)
-			}
+		if answers[i].Err = r.fits(request.N, request.Amounts); answers[i].Err == nil {
+			fitting = append(fitting, request)
 		}
 	}
-	if problems == nil {
-		return requests, nil
-	}
-	return fitting, problems
+	return fitting, answers
 }
 
 func (u *unitRules) fits(n int) error {

@@ -15,24 +15,14 @@ import (
 
 // steer asks a script about the queue as a whole.
 func (q *queue) steer(ctx context.Context, s *lua.Script, args ...any) (engine.News, error) {
-	return q.news(ctx, question{script: s, args: func(_ *rules, header []any) []any { return append(header, args...) }})
+	reply, err := q.ask(ctx, question{script: s, args: func(_ *rules, header []any) []any { return append(header, args...) }})
+	if err != nil {
+		return engine.News{}, err
+	}
+	return reply.news, nil
 }
 
-// news asks for nothing but news.
-func (q *queue) news(ctx context.Context, a question) (news engine.News, err error) {
-	err = q.again(func(r *rules) error {
-		reply, err := q.ask(ctx, r, a)
-		if err == nil {
-			news = reply.news
-		}
-		return err
-	})
-	return news, err
-}
-
-func (q *queue) Look(ctx context.Context) (engine.News, error) {
-	return q.news(ctx, question{script: lookScript, args: nothing, reads: true})
-}
+func (q *queue) Look(ctx context.Context) (engine.News, error) { return q.steer(ctx, lookScript) }
 
 func (q *queue) Pause(ctx context.Context, d time.Duration) (engine.News, error) {
 	return q.steer(ctx, pauseScript, d.Microseconds())
@@ -40,25 +30,40 @@ func (q *queue) Pause(ctx context.Context, d time.Duration) (engine.News, error)
 
 func (q *queue) Resume(ctx context.Context) (engine.News, error) { return q.steer(ctx, resumeScript) }
 
+// What lua/fair/requeue.lua is told: what has gone stays counted, or is forgotten.
+const keep, forget = 0, 1
+
 func (q *queue) Requeue(ctx context.Context) (engine.News, error) {
-	return q.steer(ctx, requeueScript, engine.Within.Microseconds(), 0)
+	return q.steer(ctx, requeueScript, engine.Within.Microseconds(), keep)
+}
+
+// Reset also clears keys that hold something else, or a queue of other units.
+func (q *queue) Reset(ctx context.Context) (engine.News, error) {
+	news, err := q.steer(ctx, requeueScript, engine.Within.Microseconds(), forget)
+	if !errors.Is(err, engine.ErrState) && !errors.Is(err, engine.ErrUnsupported) {
+		return news, err
+	}
+	if err := q.client.Del(ctx, append(q.logKeys(q.rules.Load().names), q.key)...).Err(); err != nil {
+		return engine.News{}, lua.Explain(ctx, err)
+	}
+	return q.steer(ctx, requeueScript, engine.Within.Microseconds(), forget)
 }
 
 func (q *queue) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
 	if q.stored || q.opened {
-		err = q.again(func(r *rules) error { return q.readStored(ctx, r) })
+		err = q.readStored(ctx)
 	}
 	r := q.rules.Load()
 	return r.calls, r.text != "", err
 }
 
-// readStored returns [errChanged] if other quotas are stored than those of r.
-func (q *queue) readStored(ctx context.Context, r *rules) error {
+// readStored goes by the quotas that are stored.
+func (q *queue) readStored(ctx context.Context) error {
 	text, err := q.client.Get(ctx, q.quotaKey()).Result()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return q.explain(lua.Explain(ctx, err))
 	}
-	if text == r.text {
+	if text == q.rules.Load().text {
 		return nil
 	}
 	return q.obey(text)
@@ -92,7 +97,7 @@ func (q *queue) LearnQuotas(ctx context.Context, quotas []engine.Quota, every ti
 // well: those that hold for a limiter that goes by stored quotas, and else its own.
 func (q *queue) textOf(ctx context.Context, quotas []engine.Quota) (string, error) {
 	if q.stored || q.opened {
-		_ = q.readStored(ctx, q.rules.Load()) // what cannot be read is replaced
+		_ = q.readStored(ctx) // what cannot be read is replaced
 	}
 	if len(quotas) == 0 {
 		return "", nil
@@ -105,5 +110,5 @@ func (q *queue) textOf(ctx context.Context, quotas []engine.Quota) (string, erro
 }
 
 func (q *queue) store(ctx context.Context, text string) (engine.News, error) {
-	return q.steer(ctx, storeScript, engine.Within.Microseconds(), 0, text)
+	return q.steer(ctx, storeScript, engine.Within.Microseconds(), keep, text)
 }

@@ -3,22 +3,22 @@
 -- FLOWS      a sorted set of the active flows: '<weight> <id>', and the label
 --            until which each counts as active
 -- FLOW       the log of this flow
--- ARGV[AFTER..]  the flow, '' for none; how many permits it may hold ahead if it is
---            alone; how many all flows may if it is not; how far apart permits
+-- ARGV[AFTER_WINDOWS..]  the flow, '' for none; how many permits it may hold ahead if
+--            it is alone; how many all flows may if it is not; how far apart permits
 --            stand then, in microseconds
--- Reads      now, the queue, the log's functions
--- Leaves     flow, nil for none: its log, its share, how many permits it holds, and
---            when the first of them pass; spacing
+-- Reads      now, queue, log_of
+-- Leaves     member: the flow as FLOWS has it; flow, nil for none: its log, its share,
+--            how many permits it holds, and when the first of them pass; spacing
 
 local MOST = 100 -- so many flows are looked at
 
-local member = ARGV[AFTER]
+local member = ARGV[AFTER_WINDOWS]
 local flow, spacing = nil, 0
 
 if member ~= '' then
   call('ZREMRANGEBYSCORE', FLOWS, '-inf', now - queue.offset)
-  local newest = call('ZSCORE', FLOWS, member) and head and call('ZREVRANGE', FLOW, 0, 0, 'WITHSCORES') or {}
-  flow = log_of(FLOW, newest[2] and newest[2] + 0)
+  local newest = head and call('ZSCORE', FLOWS, member) and call('ZREVRANGE', FLOW, 0, 0, 'WITHSCORES')
+  flow = log_of(FLOW, newest and newest[2])
   flow.held, flow.frees = 0, 0
 end
 
@@ -40,9 +40,10 @@ if flow then
     if other ~= member then other_weights = other_weights + match(other, '^%d+') end
   end
   if other_weights == 0 then
-    flow.share = ARGV[AFTER + 1] + 0
+    flow.share = ARGV[AFTER_WINDOWS + 1] + 0
   else
     local part = weight / (weight + other_weights)
-    flow.share, spacing = max(weight, math.floor(ARGV[AFTER + 2] * part)), ARGV[AFTER + 3] + 0
+    flow.share = max(weight, math.floor(ARGV[AFTER_WINDOWS + 2] * part))
+    spacing = ARGV[AFTER_WINDOWS + 3] + 0
   end
 end

@@ -1,12 +1,8 @@
 -- Pauses the queue: lets its clock stand still, or for longer if it does already.
 --
--- ARGV[REST]  for how long from now, in microseconds
+-- ARGV[5]    for how long from now, in microseconds
 -- Returns    answer
 
-local ends = now + ARGV[REST]
-if ends > queue.from + queue.offset then
-  queue.from = clock()
-  queue.offset = ends - queue.from
-end
+stand_until(now + ARGV[5])
 write()
-return answer(true)
+return answer()

@@ -1,8 +1,8 @@
 -- Makes turns void, so that whoever waits asks again, before others: see take.lua.
 -- Whoever is due soon may not hear of it, so these turns stand.
 --
--- ARGV[REST]    for how long turns stand, in microseconds
--- ARGV[REST + 1]  1 if what has gone counts no more either, and a pause ends
+-- ARGV[5]    for how long turns stand, in microseconds
+-- ARGV[6]    1 if what has gone counts no more either, and a pause ends
 -- Returns    answer
 
 local HOUR = 3600000 -- in milliseconds: so long at least whoever sleeps can hear of it
@@ -11,7 +11,7 @@ local HOUR = 3600000 -- in milliseconds: so long at least whoever sleeps can hea
 -- of them. So all its permits but the last count at the label. Returns the newest slot
 -- that is left.
 local function cut(log, label)
-  write_log(log)
+  close(log)
   local cells, kept = call('ZRANGE', log.key, 0, -1, 'WITHSCORES'), 0
   if log.is_new or not cells[1] then return 0 end
   while cells[2 * kept + 1] and cells[2 * kept + 1] + 0 <= label do kept = kept + 1 end
@@ -19,13 +19,13 @@ local function cut(log, label)
   log.total = (cells[2 * kept] or 0) + 0
   local earlier = (cells[2 * kept + 2] or 1) - 1
   if earlier > log.total then book(log, label, earlier - log.total) end
-  return log.unwritten or (cells[2 * kept - 1] or 0) + 0
+  return log.open_slot or (cells[2 * kept - 1] or 0) + 0
 end
 
-local forgets = ARGV[REST + 1] == '1'
-if forgets then queue.offset = math.min(queue.offset, now - queue.from) end
+local forgets = ARGV[6] == '1'
+if forgets then queue.offset = math.min(queue.offset, now - queue.stood_at) end
 -- If nobody waits, nobody has to hear of it, and void is the label of now.
-local stands_until = clock() + (queue.tail > clock() and ARGV[REST] or 0)
+local stands_until = clock() + (queue.tail > clock() and ARGV[5] or 0)
 -- A requeue of a moment ago keeps its void.
 if queue.void <= clock() then queue.void = stands_until end
 queue.id = max(now, queue.id + 1)
@@ -40,4 +40,4 @@ for u, log in ipairs(logs) do
 end
 call('DEL', FLOWS) -- without it the logs of flows count no more
 write(HOUR)
-return answer(true)
+return answer()

@@ -1,52 +1,44 @@
 -- Restores what the server has lost. The caller brings the head that it was told
--- last. If that head knows of permits, a pause or a requeue that the server does not,
--- a server has lost them, or an old copy has become the primary.
+-- last: see ARGV[1] of open.lua. It is of the same queue if an old copy has become the
+-- primary, and of another one if this queue was begun since.
 --
--- Reads      now, head, the queue, the logs and their functions
--- Leaves     restored: whether anything was
+-- Reads      now, head, queue, stand_until, logs, book
+-- Leaves     queue, restored
 
-local restored = false
 local told = ARGV[1] ~= '' and ARGV[1] ~= head and parse(ARGV[1])
 
 if told then
-  told.offset = told.offset - max(told.last - now, 0) -- the server's clock was set back since
-  local counts = max(told.tail + told.span, told.from) + told.offset > now
+  local counts_until = max(told.tail + told.span, told.stood_at) + told.offset
   local was_requeued = told.id < queue.id and queue.void > 0
-  if not counts or was_requeued then told = nil end
-end
-
-if told and not head then
-  queue.id, queue.void, queue.from, queue.offset, restored = told.id, told.void, told.from, told.offset, true
+  if counts_until <= now or was_requeued then told = nil end
 end
 
 if told then
+  -- If nothing is left, the queue is the caller's. Its permits are booked below.
+  if not head then queue, restored = told, true end
+  local is_same = told.id == queue.id
   queue.span = max(queue.span, told.span)
 
-  -- A later pause than the server knows of. An old copy goes by the caller's clock. A
-  -- queue that others have begun since stands still for as long.
-  local paused_until = told.from + told.offset
-  if told.id == queue.id and told.from > queue.from then
-    queue.from, queue.offset, restored = told.from, told.offset, true
-  elseif told.id ~= queue.id and paused_until > max(now, queue.from + queue.offset) then
-    queue.from = clock()
-    queue.offset = paused_until - queue.from
-    restored = true
+  -- A pause. The same queue goes on by the caller's clock. In another one slots mean
+  -- other times, so it only stands still for as long.
+  if not is_same then
+    restored = stand_until(told.stood_at + told.offset)
+  elseif told.stood_at > queue.stood_at then
+    queue.stood_at, queue.offset, restored = told.stood_at, told.offset, true
   end
 
-  -- Permits that the server does not know of count at the newest slot that the caller
-  -- knows of. In another queue that is another label.
-  local slot = max(told.tail + (told.id == queue.id and 0 or told.offset - queue.offset), queue.tail)
-  for u, log in ipairs(logs) do
-    local missing = ARGV[4 + u] - log.total
+  -- Permits count at the newest slot of both.
+  local slot = max(told.tail + (is_same and 0 or told.offset - queue.offset), queue.tail)
+  for u = 1, told.names == ARGV[3] and units or 1 do
+    local missing = told.totals[u] - logs[u].total
     if missing > 0 then
-      book(log, slot, missing)
+      book(logs[u], slot, missing)
       queue.tail, restored = slot, true
     end
   end
 
-  -- A requeue that the server does not know of holds. Else a queue that others have
-  -- begun since goes on as the older one, if slots mean the same in both: its turns can
-  -- still be given back.
+  -- A requeue. Without one, another queue goes on as the older of both if slots mean
+  -- the same: so turns of before can still be given back.
   if told.id > queue.id and told.void > 0 then
     queue.id, queue.void, restored = told.id, told.void, true
   elseif told.id < queue.id and told.offset == queue.offset then

@@ -2,7 +2,7 @@
 --
 -- Returns    answer
 
-local paused = queue.from + queue.offset > now
-if paused then queue.offset = now - queue.from end
-if paused or restored then write() end
-return answer(paused or restored)
+local is_paused = queue.stood_at + queue.offset > now
+if is_paused then queue.offset = now - queue.stood_at end
+if is_paused or restored then write() end
+return answer()

@@ -1,9 +1,8 @@
 -- What the queue holds. Writes nothing.
 --
--- ARGV[REST..]  the windows, see windows.lua
--- Returns    the head, '' for none; the offset less the server's time; 0; then for
---            each log: how many permits are available now, -1 if no window says so;
---            how many lie ahead; at which slot one more would go
+-- ARGV[5..]  the windows, see windows.lua
+-- Returns    answer; then for each log: how many permits are available now, -1 if no
+--            window says so; how many lie ahead; at which slot one more would go
 
 -- The total of a log up to a label.
 local function total_until(cells, label)
@@ -13,12 +12,12 @@ local function total_until(cells, label)
   return (cells[2] or 0) + 0
 end
 
-local all, present = { head or '', queue.offset - now, 0 }, clock()
+local all, present = answer(), clock()
 for u, log in ipairs(logs) do
   local cells, one_more = log.is_new and {} or call('ZRANGE', log.key, 0, -1, 'WITHSCORES'), {}
   for other = 1, units do one_more[other] = other == u and 1 or 0 end
   local slot, available = earliest(one_more, 1), -1
-  for w = windows[u] + 1, windows[u] + ARGV[windows[u]], 2 do
+  for w = log.first_window, log.last_window, 2 do
     local free = ARGV[w] - (log.total - total_until(cells, present - ARGV[w + 1]))
     available = available < 0 and free or math.min(available, free)
   end

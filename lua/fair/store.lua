@@ -1,14 +1,14 @@
 -- Stores quotas, or forgets them. If that changes nothing, nobody is requeued.
 --
--- ARGV[REST + 2]  the quotas as text, '' to forget them
+-- ARGV[7]    the quotas as text, '' to forget them
 -- Returns    answer, if nothing changes
 
-if (call('GET', QUOTAS) or '') == ARGV[REST + 2] then
+if (call('GET', QUOTAS) or '') == ARGV[7] then
   if restored then write() end
-  return answer(restored)
+  return answer()
 end
-if ARGV[REST + 2] == '' then
+if ARGV[7] == '' then
   call('DEL', QUOTAS)
 else
-  call('SET', QUOTAS, ARGV[REST + 2])
+  call('SET', QUOTAS, ARGV[7])
 end

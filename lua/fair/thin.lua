@@ -1,21 +1,21 @@
 -- Keeps a log short: drops the cells that count no more, then cells that stand close
 -- before another one.
 --
--- Reads      now, the queue and the windows
+-- Reads      now, queue
 -- Leaves     thin; CELLS: a log with more is thinned
 
 local CELLS = 512
 local ENOUGH = 384 -- to so many at most
 local FINENESS = 64 -- cells of one window stand apart by this part of its length, or more if need be
 
--- first is the argument with which the windows of the log begin, nil for none.
-local function thin(log, first)
-  -- The length of the shortest window that reaches back for so long; that time
-  -- itself if no window does.
+local function thin(log)
+  -- The length of the shortest window that reaches back for so long; that time itself
+  -- if no window does.
   local function reach(age)
     local shortest = math.huge
-    for w = first and first + 2 or 1, first and first + ARGV[first] or 0, 2 do
-      if ARGV[w] + 0 >= age then shortest = math.min(shortest, ARGV[w]) end
+    for w = log.first_window, log.last_window, 2 do
+      local length = ARGV[w + 1] + 0
+      if length >= age then shortest = math.min(shortest, length) end
     end
     return shortest < math.huge and shortest or age
   end
@@ -25,13 +25,13 @@ local function thin(log, first)
     expired[#expired + 1] = cells[base]
     base = base + 2
   end
-  local newest, close, fineness = cells[#cells - 1] + 0, {}, FINENESS
-  while #cells / 2 - #expired - #close > ENOUGH do
+  local newest, close_ones, fineness = cells[#cells - 1] + 0, {}, FINENESS
+  while #cells / 2 - #expired - #close_ones > ENOUGH do
     local kept = newest
-    close = {}
+    close_ones = {}
     for i = #cells - 3, base + 2, -2 do
       if kept - cells[i] <= reach(newest - cells[i]) / fineness then
-        close[#close + 1] = cells[i]
+        close_ones[#close_ones + 1] = cells[i]
       else
         kept = cells[i] + 0
       end
@@ -39,5 +39,5 @@ local function thin(log, first)
     fineness = fineness / 2
   end
   if expired[1] then call('ZREM', log.key, unpack(expired)) end
-  if close[1] then call('ZREM', log.key, unpack(close)) end
+  if close_ones[1] then call('ZREM', log.key, unpack(close_ones)) end
 end

@@ -1,14 +1,14 @@
 -- The windows of the caller, and what they allow.
 --
--- ARGV[REST..]  for each log: how many numbers follow, then for each window its
+-- ARGV[5..]  for each log: how many numbers follow, then for each window its
 --            permits and its length in microseconds
--- Reads      the queue, the logs and slot_of
--- Leaves     AFTER: the first argument behind the windows; earliest
+-- Reads      queue, clock, logs, slot_of
+-- Leaves     AFTER_WINDOWS: the first argument behind them; earliest
 
-local AFTER = REST
-for u = 1, units do
-  windows[u] = AFTER
-  AFTER = AFTER + ARGV[AFTER] + 1
+local AFTER_WINDOWS = 5
+for _, log in ipairs(logs) do
+  log.first_window, log.last_window = AFTER_WINDOWS + 1, AFTER_WINDOWS + ARGV[AFTER_WINDOWS]
+  AFTER_WINDOWS = log.last_window + 1
 end
 
 -- The earliest slot for amounts[at] calls and what follows of each further unit. A
@@ -17,8 +17,8 @@ end
 local function earliest(amounts, at)
   local slot, more = max(queue.tail, clock()), math.huge
   for u, log in ipairs(logs) do
-    local permits, first = amounts[at + u - 1] + 0, windows[u]
-    for w = first + 1, permits > 0 and first + ARGV[first] or 0, 2 do
+    local permits = amounts[at + u - 1] + 0
+    for w = log.first_window, permits > 0 and log.last_window or 0, 2 do
       local leaves, last = log.total + permits - ARGV[w], 0
       if leaves > 0 then
         local left_at
