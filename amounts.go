@@ -2,10 +2,8 @@ package fairlimit
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
-	"sync"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/quotatext"
@@ -102,7 +100,7 @@ func (q *Queue) Take(ctx context.Context, a Amounts) (*Turn, error) {
 	if err != nil {
 		return nil, q.named(err)
 	}
-	turn, err := q.take(ctx, n, amounts)
+	turn, err := q.waitForTurn(ctx, n, amounts)
 	if err != nil {
 		return nil, q.named(err)
 	}
@@ -140,9 +138,7 @@ func (q *Queue) ReserveAmounts(ctx context.Context, a Amounts) (*Reservation, er
 type Turn struct {
 	limiter *limiter
 	turn    engine.Turn
-
-	mu      sync.Mutex
-	settled bool
+	once    // over once it is settled
 }
 
 // Settle says what the turn really used of the units named. Those that are not
@@ -167,19 +163,14 @@ func (t *Turn) settle(ctx context.Context, used Amounts) error {
 		return err
 	}
 	r, err := t.unused(used)
-	if err != nil || !t.settles() {
+	if err != nil || !t.begins(func() bool { return true }) {
 		return err
 	}
 	if r.N != 0 || r.Amounts != "" {
-		err = t.limiter.line.Return(ctx, r)
+		err = t.try(func() error { return t.limiter.line.Return(ctx, r) })
 	}
-	switch {
-	case err == nil:
+	if err == nil {
 		t.tell(used)
-	case !errors.Is(err, ErrOutcomeUnknown):
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		t.settled = false
 	}
 	return err
 }
@@ -199,15 +190,6 @@ func (t *Turn) reserved(unit string) int {
 		return t.turn.N
 	}
 	return t.turn.Amounts.All()[unit]
-}
-
-// settles reports whether the turn is to be settled now: it was not yet.
-func (t *Turn) settles() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	first := !t.settled
-	t.settled = true
-	return first
 }
 
 // mostUsed is how much of a unit a turn can have used.

@@ -116,7 +116,7 @@ type limiter struct {
 	patience time.Duration // for an answer
 	trace    *Trace        // never nil
 	own      []Quota       // its quotas, nil if stored ones may take their place
-	answered atomic.Bool   // Redis has answered before
+	answered *atomic.Bool  // Redis has answered before
 }
 
 var _ Limiter = (*limiter)(nil)
@@ -143,7 +143,7 @@ func (o *options) limiter(rdb redis.UniversalClient, name string, quota Quota) (
 	}
 	l := &limiter{
 		name: name, rdb: rdb, queue: queue, maxWait: o.maxWait, patience: timeout.Of(rdb), trace: o.trace,
-		sleepers: &turns.Sleepers{Patience: timeout.Of(rdb)},
+		sleepers: &turns.Sleepers{Patience: timeout.Of(rdb)}, answered: new(atomic.Bool),
 	}
 	if queues {
 		l.sleepers.Look = l.look
@@ -154,12 +154,12 @@ func (o *options) limiter(rdb redis.UniversalClient, name string, quota Quota) (
 			l.own = append(l.own, Quota(extra))
 		}
 	}
-	l.lineUp(e, o.retry)
+	l.lineBefore(e, o.retry)
 	return l, nil
 }
 
-// lineUp gives the limiter a line of its own before an engine.
-func (l *limiter) lineUp(e engine.Engine, retry bool) {
+// lineBefore lets callers stand in a new line before an engine.
+func (l *limiter) lineBefore(e engine.Engine, retry bool) {
 	l.engine = traced{e, l.trace}
 	l.line = &line.Line{Engine: l.engine, Patience: l.patience, Heard: l.hear, Away: away, Retry: retry}
 }
@@ -174,7 +174,7 @@ func (l *limiter) hear(n *engine.News) {
 }
 
 func (l *limiter) look(ctx context.Context) (n engine.News, err error) {
-	err = l.trace.asks("look", func() error {
+	err = l.trace.asks("look", 1, func() error {
 		n, err = l.queue.Look(ctx)
 		return err
 	})
@@ -197,7 +197,7 @@ func (l *limiter) WaitN(ctx context.Context, n int) error {
 // waitN is WaitN, and returns the turn.
 func (l *limiter) waitN(ctx context.Context, n int) (turn engine.Turn, err error) {
 	if err = l.check(ctx, n); err == nil {
-		turn, err = l.take(ctx, n, "")
+		turn, err = l.waitForTurn(ctx, n, "")
 	}
 	return turn, l.named(err)
 }
@@ -215,7 +215,7 @@ func (l *limiter) AllowN(ctx context.Context, n int) (bool, error) {
 // allowN is AllowN, and returns the turn.
 func (l *limiter) allowN(ctx context.Context, n int) (turn engine.Turn, ok bool, err error) {
 	if err = l.check(ctx, n); err == nil {
-		turn, ok, err = l.takeNow(ctx, n)
+		turn, ok, err = l.turnNow(ctx, n)
 	}
 	return turn, ok, l.named(err)
 }
@@ -287,7 +287,7 @@ func call[T any](
 	ctx context.Context, l *limiter, means, op string, ask func(context.Context) (T, error),
 ) (answer T, err error) {
 	if err = ready(ctx, means); err == nil {
-		err = l.trace.asks(op, func() error {
+		err = l.trace.asks(op, 1, func() error {
 			answer, err = timeout.Call(ctx, l.patience, ask)
 			return err
 		})

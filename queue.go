@@ -60,12 +60,10 @@ func (q *Queue) Flow(id string, weight int) (*Queue, error) {
 	if err := checkFlow(id, weight); err != nil {
 		return nil, q.named(err)
 	}
-	f := &limiter{
-		name: q.name, rdb: q.rdb, queue: q.queue.Flow(id, weight), sleepers: q.sleepers,
-		maxWait: q.maxWait, patience: q.patience, trace: q.trace, own: q.own,
-	}
-	f.lineUp(f.queue, q.line.Retry)
-	return &Queue{f}, nil
+	f := *q.limiter
+	f.queue = q.queue.Flow(id, weight)
+	f.lineBefore(f.queue, q.line.Retry)
+	return &Queue{&f}, nil
 }
 
 // WithFlow makes the limiter part of a flow, which has its share of the quota:
@@ -131,10 +129,11 @@ func checkFlow(id string, weight int) error {
 // Permits used before the pause count for d longer. If d is less than a
 // microsecond or more than a year, the error matches [ErrInvalidPause].
 func (q *Queue) Pause(ctx context.Context, d time.Duration) error {
-	if d <= 0 || d > longestPause {
-		return q.named(fmt.Errorf("%w: %v, want more than 0 and at most %v", ErrInvalidPause, d, longestPause))
+	err := duration.Positive(d)
+	if d > longestPause {
+		err = fmt.Errorf("%v, want at most %v", d, longestPause)
 	}
-	if err := duration.Check(d); err != nil {
+	if err != nil {
 		return q.named(fmt.Errorf("%w: %w", ErrInvalidPause, err))
 	}
 	d = max(d, 2*engine.Within)

@@ -67,10 +67,8 @@ func (q Quota) checkOf(given string) error {
 	switch {
 	case q.Permits < 1:
 		return fmt.Errorf("%w: %sPermits is %d, want at least 1", ErrInvalidQuota, given, q.Permits)
-	case q.Per <= 0:
-		return fmt.Errorf("%w: %sPer is %v, want more than 0", ErrInvalidQuota, given, q.Per)
-	case duration.Check(q.Per) != nil:
-		return fmt.Errorf("%w: %sPer is %w", ErrInvalidQuota, given, duration.Check(q.Per))
+	case duration.Positive(q.Per) != nil:
+		return fmt.Errorf("%w: %sPer is %w", ErrInvalidQuota, given, duration.Positive(q.Per))
 	case q.Burst < 0 || q.Burst > q.Permits:
 		return fmt.Errorf("%w: %sBurst is %d, want 0 to Permits, which is %d",
 			ErrInvalidQuota, given, q.Burst, q.Permits)

@@ -2,8 +2,6 @@ package fairlimit
 
 import (
 	"context"
-	"errors"
-	"sync"
 	"time"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -52,8 +50,7 @@ type Reservation struct {
 	stands  context.Context    // ended by a Cancel, and with it the Wait that is under way
 	end     context.CancelFunc // ends stands
 
-	mu    sync.Mutex
-	over  bool  // it was waited for, taken or given back
+	once        // over once it was waited for, taken or given back
 	waits bool  // a Wait is under way
 	turn  *Turn // that was taken or is settled, nil before
 }
@@ -95,18 +92,6 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	return t.waits(r.request.N, func() error { return r.waitOut(ctx) })
 }
 
-// begins makes the reservation over. It returns false if the reservation was over
-// before, or if may says no.
-func (r *Reservation) begins(may func() bool) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.over || !may() {
-		return false
-	}
-	r.over = true
-	return true
-}
-
 func (r *Reservation) waitOut(ctx context.Context) error {
 	if deadline, hasOne := ctx.Deadline(); hasOne {
 		r.request.accept(deadline)
@@ -145,14 +130,9 @@ func (r *Reservation) cancel(ctx context.Context) error {
 		r.endWait()
 		return nil
 	}
-	err := r.limiter.line.Return(ctx, line.Whole(r.reply.Turn))
-	switch {
-	case err == nil:
+	err := r.try(func() error { return r.limiter.line.Return(ctx, line.Whole(r.reply.Turn)) })
+	if err == nil {
 		tell(r.limiter.trace.Unreserved, r.request.N, r.slot)
-	case !errors.Is(err, ErrOutcomeUnknown):
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.over = false
 	}
 	return err
 }

@@ -110,18 +110,13 @@ func tell[A any](f func(permits int, a A), permits int, a A) {
 	}
 }
 
-// asked tells t of a question that was answered, or failed.
-func (t *Trace) asked(op string, callers int, began time.Time, err error) {
+// asks tells t of a question for so many callers, once it is answered or has failed.
+func (t *Trace) asks(op string, callers int, ask func() error) error {
+	began := time.Now()
+	err := ask()
 	if t.Asked != nil {
 		t.Asked(op, callers, time.Since(began), err)
 	}
-}
-
-// asks is ask, for one caller, of which t is told.
-func (t *Trace) asks(op string, ask func() error) error {
-	began := time.Now()
-	err := ask()
-	t.asked(op, 1, began, err)
 	return err
 }
 
@@ -131,17 +126,18 @@ type traced struct {
 	trace *Trace
 }
 
-func (e traced) Take(ctx context.Context, requests []engine.Request) ([]engine.Answer, engine.News, error) {
-	began := time.Now()
-	answers, news, err := e.Engine.Take(ctx, requests)
-	e.trace.asked("take", len(requests), began, err)
+func (e traced) Take(
+	ctx context.Context, requests []engine.Request,
+) (answers []engine.Answer, news engine.News, err error) {
+	err = e.trace.asks("take", len(requests), func() error {
+		answers, news, err = e.Engine.Take(ctx, requests)
+		return err
+	})
 	return answers, news, err
 }
 
 func (e traced) GiveBack(ctx context.Context, returns []engine.Return) error {
-	began := time.Now()
-	err := e.Engine.GiveBack(ctx, returns)
-	e.trace.asked("release", len(returns), began, err)
+	err := e.trace.asks("release", len(returns), func() error { return e.Engine.GiveBack(ctx, returns) })
 	permits := 0
 	for _, r := range returns {
 		if r.IsAll() {

@@ -24,8 +24,8 @@ const (
 // errLate says that a caller woke too late for its turn.
 var errLate = errors.New("woke too late")
 
-// take waits for a turn.
-func (l *limiter) take(ctx context.Context, n int, amounts engine.Amounts) (turn engine.Turn, err error) {
+// waitForTurn sleeps until the caller may go with a turn.
+func (l *limiter) waitForTurn(ctx context.Context, n int, amounts engine.Amounts) (turn engine.Turn, err error) {
 	request := l.request(n, amounts)
 	if deadline, hasOne := ctx.Deadline(); hasOne {
 		request.accept(deadline)
@@ -159,8 +159,8 @@ func (r *request) bound() string {
 	return fmt.Sprintf("%s (%v left)", r.limit, left)
 }
 
-// takeNow takes a turn that is due at once, or none.
-func (l *limiter) takeNow(ctx context.Context, n int) (turn engine.Turn, ok bool, err error) {
+// turnNow is a turn that is due at once, or none.
+func (l *limiter) turnNow(ctx context.Context, n int) (turn engine.Turn, ok bool, err error) {
 	r := l.request(n, "")
 	r.Now, r.Latest = true, time.Time{}
 	reply, err := l.ask(ctx, r)

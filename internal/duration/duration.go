@@ -6,6 +6,14 @@ import (
 	"time"
 )
 
+// Positive returns an error unless d is at least a microsecond.
+func Positive(d time.Duration) error {
+	if d <= 0 {
+		return fmt.Errorf("%v, want more than 0", d)
+	}
+	return Check(d)
+}
+
 // Check returns an error if d is more than 0 and less than a microsecond, in
 // which nothing here counts. 50 for 50 milliseconds is 50 nanoseconds.
 func Check(d time.Duration) error {
