@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
+
+	"github.com/fairlimit/fairlimit/engine"
 )
 
 // Chain returns a Limiter that waits for one limiter after the other, such as 5 a
@@ -41,8 +42,14 @@ import (
 // If a limiter is nil, or there is none, every call returns an error that matches
 // [ErrInvalidOption].
 func Chain(limiters ...Limiter) Limiter {
+	if len(limiters) == 0 {
+		return breaks("Chain: no limiters")
+	}
 	c := &chain{}
-	for _, l := range limiters {
+	for i, l := range limiters {
+		if engine.IsNil(l) {
+			return breaks("Chain: limiter %d is nil", i+1)
+		}
 		if inner, ok := l.(*chain); ok {
 			c.limiters = append(c.limiters, inner.limiters...)
 		} else {
@@ -52,7 +59,7 @@ func Chain(limiters ...Limiter) Limiter {
 	return c
 }
 
-type chain struct{ limiters []Limiter }
+type chain struct{ limiters []Limiter } // at least one
 
 var _ Limiter = (*chain)(nil)
 
@@ -107,22 +114,8 @@ func (c *chain) all(
 	return true, nil
 }
 
-// valid returns the error of a chain that cannot be asked.
-func (c *chain) valid() error {
-	if len(c.limiters) == 0 {
-		return fmt.Errorf("%w: Chain: no limiters", ErrInvalidOption)
-	}
-	if i := slices.Index(c.limiters, nil); i >= 0 {
-		return fmt.Errorf("%w: Chain: limiter %d is nil", ErrInvalidOption, i+1)
-	}
-	return nil
-}
-
 // check returns the error of a call that one of the limiters never lets through.
 func (c *chain) check(ctx context.Context, n int) error {
-	if err := c.valid(); err != nil {
-		return err
-	}
 	for _, l := range c.limiters {
 		if q, ok := l.(*Queue); ok {
 			if err := q.check(ctx, n); err != nil {
@@ -134,9 +127,6 @@ func (c *chain) check(ctx context.Context, n int) error {
 }
 
 func (c *chain) Status(ctx context.Context) (all Status, err error) {
-	if err := c.valid(); err != nil {
-		return all, err
-	}
 	for i, l := range c.limiters {
 		s, err := l.Status(ctx)
 		if err != nil {
@@ -152,9 +142,6 @@ func (c *chain) Status(ctx context.Context) (all Status, err error) {
 }
 
 func (c *chain) Reset(ctx context.Context) (err error) {
-	if err := c.valid(); err != nil {
-		return err
-	}
 	for _, l := range c.limiters {
 		err = errors.Join(err, l.Reset(ctx))
 	}
@@ -163,9 +150,6 @@ func (c *chain) Reset(ctx context.Context) (err error) {
 
 // Pause pauses all that can be paused.
 func (c *chain) Pause(ctx context.Context, d time.Duration) (err error) {
-	if err := c.valid(); err != nil {
-		return err
-	}
 	paused := false
 	for _, l := range c.limiters {
 		if p, ok := l.(pauser); ok {

@@ -61,10 +61,10 @@ const askAgain = time.Second
 // If l or second is nil, every call returns an error that matches
 // [ErrInvalidOption].
 func Fallback(l Limiter, second Waiter) Limiter {
-	f := &fallback{Limiter: l, second: second}
 	if engine.IsNil(l) || engine.IsNil(second) {
-		f.invalid = fmt.Errorf("%w: Fallback: a limiter is nil", ErrInvalidOption)
+		return breaks("Fallback: a limiter is nil")
 	}
+	f := &fallback{Limiter: l, second: second}
 	if traced, ok := l.(interface{ tracer() *Trace }); ok {
 		f.fellBack = traced.tracer().FellBack
 	}
@@ -81,7 +81,6 @@ type fallback struct {
 	Limiter
 	second   Waiter
 	fellBack func(because error) // may be nil
-	invalid  error
 
 	mu      sync.Mutex
 	failure error
@@ -122,9 +121,6 @@ func (f *fallback) AllowN(ctx context.Context, n int) (bool, error) {
 func (f *fallback) either(
 	ctx context.Context, first func() (bool, error), second func(why error) (bool, error),
 ) (bool, error) {
-	if f.invalid != nil {
-		return false, f.invalid
-	}
 	if err := ready(ctx, "nothing was consumed"); err != nil {
 		return false, err
 	}
@@ -190,20 +186,6 @@ func failed(err error) bool {
 	}
 	is := func(own error) bool { return errors.Is(err, own) }
 	return err != nil && !errors.As(err, new(*RefusedError)) && !slices.ContainsFunc(own, is)
-}
-
-func (f *fallback) Status(ctx context.Context) (Status, error) {
-	if f.invalid != nil {
-		return Status{}, f.invalid
-	}
-	return f.Limiter.Status(ctx)
-}
-
-func (f *fallback) Reset(ctx context.Context) error {
-	if f.invalid != nil {
-		return f.invalid
-	}
-	return f.Limiter.Reset(ctx)
 }
 
 // Pause pauses the first, if that can be paused.
