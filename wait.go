@@ -104,7 +104,10 @@ func (l *limiter) waitOut(ctx context.Context, r *request, reply *line.Reply) (e
 // goWith returns nil at the moment at which the caller may go with the turn. Else the
 // turn is void, or on its way back.
 func (l *limiter) goWith(ctx context.Context, r *request, reply *line.Reply) error {
-	due, err := l.sleep(ctx, r.Latest, reply)
+	due, err := reply.Comes(), error(nil)
+	if l.queue != nil {
+		due, err = l.sleepers.Sleep(ctx, reply.Turn, reply.News, r.Latest)
+	}
 	switch {
 	case err == turns.ErrVoid:
 		return err
@@ -127,18 +130,6 @@ func (l *limiter) goWith(ctx context.Context, r *request, reply *line.Reply) err
 		return ctxerr.Ended(ctx, "left after a turn was missed")
 	}
 	return errLate
-}
-
-// sleep returns when the turn has come.
-func (l *limiter) sleep(ctx context.Context, latest time.Time, reply *line.Reply) (due time.Time, err error) {
-	if l.queue == nil {
-		return reply.Comes(), nil
-	}
-	due, stands := l.sleepers.Due(reply.Turn, reply.News)
-	if stands && time.Until(due) <= 0 {
-		return due, nil
-	}
-	return l.sleepers.Sleep(ctx, reply.Turn, reply.News, latest)
 }
 
 // refused says that a turn comes too late, and whether that is because of a pause.

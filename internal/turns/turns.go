@@ -106,6 +106,9 @@ func (s *Sleepers) Paused() time.Duration {
 // moment that the caller accepts, zero for any. The error is [ErrVoid],
 // [ErrTooLate] or ctx's.
 func (s *Sleepers) Sleep(ctx context.Context, t engine.Turn, told *engine.News, latest time.Time) (time.Time, error) {
+	if due, stands := s.Due(t, told); stands && time.Until(due) <= 0 {
+		return due, nil
+	}
 	s.enter()
 	defer s.leave()
 	for {
