@@ -29,8 +29,8 @@ end
 
 -- The queue that a head tells of.
 local function parse(text)
-  local id, void, stood_at, offset, written, span, tail, total, totals, names =
-    match(text, '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+)([,%d]*) (%S+)$')
+  local id, void, stood_at, offset, written, span, tail, totals, names =
+    match(text, '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) ([,%d]+) (%S+)$')
   if not id then return end
   local queue = {
     id = id + 0, -- when it began, or was requeued last: turns carry it
@@ -39,12 +39,10 @@ local function parse(text)
     offset = offset - max(written - now, 0), -- the server's clock may have been set back since
     span = span + 0, -- the longest window of anybody who wrote it
     tail = tail + 0, -- the newest slot
-    totals = { total + 0 }, -- the permits granted, of each log
+    totals = {}, -- the permits granted, of each log
     names = names, -- of the logs
   }
-  if totals ~= '' then
-    for further in string.gmatch(totals, '%d+') do queue.totals[#queue.totals + 1] = further + 0 end
-  end
+  for total in string.gmatch(totals, '%d+') do queue.totals[#queue.totals + 1] = total + 0 end
   return queue
 end
 

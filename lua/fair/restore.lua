@@ -1,10 +1,14 @@
 -- Restores what the server has lost. The caller brings the head that it was told
--- last: see ARGV[1] of open.lua. It is of the same queue if an old copy has become the
--- primary, and of another one if this queue was begun since.
+-- last, ARGV[1] of open.lua. It tells of
+--
+--   - this queue, if others were granted turns since, or an old copy is the primary;
+--   - another one, if all was lost and others have begun this queue since;
+--   - the only one, if all was lost and nobody has asked since.
 --
 -- Reads      now, head, queue, stand_until, logs, book
 -- Leaves     queue, restored
 
+-- The caller's queue, as far as it still counts and was not requeued since.
 local told = ARGV[1] ~= '' and ARGV[1] ~= head and parse(ARGV[1])
 
 if told then
@@ -14,8 +18,7 @@ if told then
 end
 
 if told then
-  -- If nothing is left, the queue is the caller's. Its permits are booked below.
-  if not head then queue, restored = told, true end
+  if not head then queue, restored = told, true end -- its permits are booked below
   local is_same = told.id == queue.id
   queue.span = max(queue.span, told.span)
 
