@@ -41,7 +41,7 @@ func WithUnit(unit string, quotas ...Quota) Option {
 			o.refuse("WithUnit: %.40q is no name of a unit: %s", unit, quotatext.UnitNames)
 		case len(quotas) == 0:
 			o.refuse("WithUnit: %q has no quota", unit)
-		case o.unit(unit) != nil:
+		case slices.ContainsFunc(o.units, func(u engine.Unit) bool { return u.Name == unit }):
 			o.refuse("WithUnit: %q is given twice", unit)
 		}
 		u := engine.Unit{Name: unit}
@@ -53,16 +53,6 @@ func WithUnit(unit string, quotas ...Quota) Option {
 		}
 		o.units = append(o.units, u)
 	}
-}
-
-// unit is a further unit that was given so far, nil if it was not.
-func (o *options) unit(name string) *engine.Unit {
-	for i := range o.units {
-		if o.units[i].Name == name {
-			return &o.units[i]
-		}
-	}
-	return nil
 }
 
 // split is the calls and the further amounts of a turn.

@@ -151,20 +151,18 @@ func (e traced) GiveBack(ctx context.Context, returns []engine.Return) error {
 }
 
 // and returns a trace that calls the functions of t and then those of u, which
-// may be nil.
+// may be nil, as net/http/httptrace does.
 func (t *Trace) and(u *Trace) *Trace {
 	if u == nil {
 		return t
 	}
 	both := *t
-	all, second := reflect.ValueOf(&both).Elem(), reflect.ValueOf(u).Elem()
+	all, first, second := reflect.ValueOf(&both).Elem(), reflect.ValueOf(*t), reflect.ValueOf(*u)
 	for i := range all.NumField() {
-		f, g := reflect.ValueOf(t).Elem().Field(i), second.Field(i)
-		switch {
-		case g.IsNil():
-		case f.IsNil():
+		f, g := first.Field(i), second.Field(i)
+		if f.IsNil() {
 			all.Field(i).Set(g)
-		default:
+		} else if !g.IsNil() {
 			all.Field(i).Set(reflect.MakeFunc(f.Type(), func(args []reflect.Value) []reflect.Value {
 				f.Call(args)
 				return g.Call(args)
