@@ -130,12 +130,8 @@ func (q *queue) takeArgs(args []any, r *rules, requests []engine.Request) []any 
 	args = q.flow.args(r.windowArgs(args), r)
 	for len(requests) > 0 {
 		first, count := &requests[0], countEqual(requests)
-		wasVoid := 0
-		if first.WasVoid {
-			wasVoid = 1
-		}
 		longest := max(0, min(first.MaxWait, longestWait)).Microseconds()
-		args = append(args, count, longest, wasVoid, r.cost(first.N, first.Amounts))
+		args = append(args, count, longest, first.WasVoid, r.cost(first.N, first.Amounts))
 		args = r.inOrder(args, first.N, first.Amounts)
 		requests = requests[count:]
 	}

@@ -56,18 +56,16 @@ type window struct {
 // newRules returns an error that matches [engine.ErrUnsupported] for quotas that
 // cannot be held. Without quotas for calls nobody can take.
 func newRules(quotas []engine.Quota, units []engine.Unit, guard *time.Duration) (*rules, error) {
-	r := &rules{calls: quotas, units: units, names: unknown, guard: guardOf(quotas, units)}
+	all := append([]engine.Unit{{Quotas: quotas}}, units...)
+	r := &rules{calls: quotas, units: units, names: unknown, guard: guardOf(all)}
 	if guard != nil {
 		r.guard = *guard
 	}
 	if len(quotas)+len(units) > 0 {
 		r.names = strings.Join(append([]string{calls}, unitNames(units)...), ",")
 	}
-	if err := r.add("", quotas); err != nil {
-		return nil, err
-	}
-	for _, u := range units {
-		if err := r.add(u.Name, u.Quotas); err != nil {
+	for _, u := range all {
+		if err := r.add(u); err != nil {
 			return nil, err
 		}
 	}
@@ -76,9 +74,9 @@ func newRules(quotas []engine.Quota, units []engine.Unit, guard *time.Duration) 
 }
 
 // add adds the log of a unit.
-func (r *rules) add(unit string, quotas []engine.Quota) error {
-	u := unitRules{unit: unit, most: math.MaxInt}
-	for _, q := range quotas {
+func (r *rules) add(unit engine.Unit) error {
+	u := unitRules{unit: unit.Name, most: math.MaxInt}
+	for _, q := range unit.Quotas {
 		windows, err := windowsOf(q, r.guard)
 		if err != nil {
 			return err
@@ -119,13 +117,12 @@ func windowsOf(q engine.Quota, guard time.Duration) ([]window, error) {
 func microseconds(nanoseconds float64) int64 { return int64(math.Ceil(nanoseconds / 1000)) }
 
 // guardOf is the guard of a limiter that was given none.
-func guardOf(quotas []engine.Quota, units []engine.Unit) time.Duration {
-	for _, u := range units {
-		quotas = append(slices.Clip(quotas), u.Quotas...)
-	}
+func guardOf(units []engine.Unit) time.Duration {
 	guard := longestGuard
-	for _, q := range quotas {
-		guard = min(guard, q.Per/guardPart, max(0, longestPer-q.Per))
+	for _, u := range units {
+		for _, q := range u.Quotas {
+			guard = min(guard, q.Per/guardPart, max(0, longestPer-q.Per))
+		}
 	}
 	return guard.Truncate(time.Microsecond)
 }
