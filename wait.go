@@ -120,7 +120,7 @@ func (l *limiter) goWith(ctx context.Context, r *request, reply *line.Reply) err
 	}
 	late := time.Since(due)
 	if guard := reply.News.Guard; guard == 0 || late <= max(guard/2, leastLateness) {
-		if l.trace.Taken != nil {
+		if l.trace.Taken != nil { // confirmed by its own answer, or since
 			l.trace.Taken(r.N, late, reply.Wait <= engine.Within || l.sleepers.Confirmed())
 		}
 		return nil

@@ -46,7 +46,7 @@ func hint(err error, secure bool) string {
 		return "that is an HTTP server, not Redis"
 	case !secure && (errors.Is(err, io.EOF) || strings.HasSuffix(err.Error(), ": EOF")):
 		return "if that is a TLS port, use rediss:// or TLSConfig"
-	case secure && (timedOut(err) || IsPlain(err) || errors.Is(err, context.DeadlineExceeded)):
+	case secure && (IsPlain(err) || errors.Is(err, context.DeadlineExceeded) || !wasRefused(err)):
 		return "if that port is without TLS, use redis:// or no TLSConfig"
 	}
 	return ""
@@ -86,11 +86,8 @@ func lacksAnswer(err error) bool {
 	return errors.Is(err, engine.ErrOutcomeUnknown) || errors.As(err, new(net.Error))
 }
 
-// timedOut is so for whatever is not told to be anything else.
-func timedOut(err error) bool {
-	return !errors.Is(err, io.EOF) && !errors.Is(err, engine.ErrUnreachable) &&
-		(errors.Is(err, engine.ErrOutcomeUnknown) || errors.As(err, new(net.Error)))
-}
+// wasRefused reports whether a connection was refused or ended. Else it timed out.
+func wasRefused(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, engine.ErrUnreachable) }
 
 // address is where a client looks for Redis, "" if it does not tell, and whether
 // it does so over TLS.
