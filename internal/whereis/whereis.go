@@ -87,7 +87,9 @@ func lacksAnswer(err error) bool {
 }
 
 // wasRefused reports whether a connection was refused or ended. Else it timed out.
-func wasRefused(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, engine.ErrUnreachable) }
+func wasRefused(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, engine.ErrUnreachable)
+}
 
 // address is where a client looks for Redis, "" if it does not tell, and whether
 // it does so over TLS.

@@ -29,8 +29,8 @@ end
 
 -- The queue that a head tells of.
 local function parse(text)
-  local id, void, stood_at, offset, written, span, tail, totals, names =
-    match(text, '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) ([,%d]+) (%S+)$')
+  local id, void, stood_at, offset, written, span, tail, total, further, names =
+    match(text, '^(%d+) (%d+) (%d+) (%-?%d+) (%d+) (%d+) (%d+) (%d+)([,%d]*) (%S+)$')
   if not id then return end
   local queue = {
     id = id + 0, -- when it began, or was requeued last: turns carry it
@@ -39,10 +39,12 @@ local function parse(text)
     offset = offset - max(written - now, 0), -- the server's clock may have been set back since
     span = span + 0, -- the longest window of anybody who wrote it
     tail = tail + 0, -- the newest slot
-    totals = {}, -- the permits granted, of each log
+    totals = { total + 0 }, -- the permits granted, of each log
     names = names, -- of the logs
   }
-  for total in string.gmatch(totals, '%d+') do queue.totals[#queue.totals + 1] = total + 0 end
+  if further ~= '' then -- there are further units
+    for more in string.gmatch(further, '%d+') do queue.totals[#queue.totals + 1] = more + 0 end
+  end
   return queue
 end
 
