@@ -84,6 +84,8 @@ func TestLookTellsFlowsAndUnits(t *testing.T) {
 	require.Contains(t, s.does("look", "llm"), "\n  unit      tokens 1000/1h: backlog 0, available 300\n")
 	require.Regexp(t, `(?m)^llm .* no +58, tokens 300$`, s.does("ls"))
 	require.Equal(t, 300, *s.looked("llm").Units[0].Available)
+	require.NoError(t, s.rdb.Del(t.Context(), s.prefix+"{llm}:tokens").Err())
+	require.Contains(t, s.does("look", "llm"), "\n  note      the log of tokens is missing: Redis has lost it")
 }
 
 func TestLookAtAQueueThatIsNotThere(t *testing.T) {

@@ -148,11 +148,13 @@ func notes(s *fair.State, quotas []engine.Quota) []string {
 	if len(s.Units) == 0 {
 		return all
 	}
+	for _, u := range s.Units {
+		if u.Missing {
+			all = append(all, "the log of "+u.Name+" is missing: Redis has lost it, and its turns count at the newest slot")
+		}
+	}
 	calls := s.Units[0]
-	switch {
-	case calls.Missing:
-		all = append(all, "the log of calls is missing: Redis has lost it, and its turns count at the newest slot")
-	case calls.Total == 0 && len(s.Flows) == 0 && len(all) == 0:
+	if calls.Total == 0 && len(s.Flows) == 0 && len(all) == 0 {
 		all = append(all, "nothing was granted since the queue began: is the name spelt right?")
 	}
 	for _, q := range quotas {
