@@ -3,6 +3,7 @@
 package picture
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -150,7 +151,7 @@ func notes(s *fair.State, quotas []engine.Quota) []string {
 	}
 	for _, u := range s.Units {
 		if u.Missing {
-			all = append(all, "the log of "+u.Name+" is missing: Redis has lost it, and its turns count at the newest slot")
+			all = append(all, "the log of "+cmp.Or(u.Name, "calls")+" is missing: Redis has lost it, and its turns count at the newest slot")
 		}
 	}
 	calls := s.Units[0]
