@@ -151,7 +151,8 @@ func notes(s *fair.State, quotas []engine.Quota) []string {
 	}
 	for _, u := range s.Units {
 		if u.Missing {
-			all = append(all, "the log of "+cmp.Or(u.Name, "calls")+" is missing: Redis has lost it, and its turns count at the newest slot")
+			all = append(all, fmt.Sprintf("the log of %s is missing: "+
+				"Redis has lost it, and its turns count at the newest slot", cmp.Or(u.Name, "calls")))
 		}
 	}
 	calls := s.Units[0]
