@@ -15,47 +15,35 @@ func TestAGrantIsNotJoinedToARefusalOfTheSameSlot(t *testing.T) {
 	t.Parallel()
 	l := newRig(t).limiter(each(2, second))
 	l.takes(2)
-	answers, _ := l.ask(engine.Request{N: 1, MaxWait: engine.Forever}, engine.Request{N: 1})
-	require.Equal(t, engine.Granted, answers[0].Verdict)
-	require.Equal(t, engine.Refused, answers[1].Verdict)
-	require.Equal(t, answers[0].Wait, answers[1].Wait)
-}
-
-// Nor to one of an equal request.
-func TestEqualRequestsAreGrantedAsFarAsTheyGo(t *testing.T) {
-	t.Parallel()
-	l := newRig(t).limiter(each(1, second))
-	request := engine.Request{N: 1, MaxWait: second}
-	answers, _ := l.ask(request, request, request)
-	require.Equal(t, engine.Granted, answers[1].Verdict)
-	require.Equal(t, engine.Refused, answers[2].Verdict)
+	inTime := engine.Request{N: 1, MaxWait: second}
+	answers, _ := l.ask(inTime, engine.Request{N: 1}, inTime, inTime)
+	for i, want := range []engine.Verdict{engine.Granted, engine.Refused, engine.Granted, engine.Refused} {
+		require.Equal(t, want, answers[i].Verdict, "a refusal, and equal requests as far as they go")
+	}
+	require.Equal(t, []time.Duration{second, second}, []time.Duration{answers[0].Wait, answers[1].Wait})
 }
 
 // Who was told last of what was given back since must not take the queue for lost:
 // 28 s of wait in an empty queue.
 func TestAHeadLivesAsLongAsItWasGoingTo(t *testing.T) {
 	t.Parallel()
-	r := newRig(t)
-	a, b, c := r.limiter(each(1, second)), r.limiter(each(1, second)), r.limiter(each(1, second))
-	var turns []engine.Answer
-	for range 29 {
-		turns = append(turns, a.take(1))
+	for what, shorten := range map[string]func(l *limiter, turns []engine.Answer){
+		"returns": func(l *limiter, turns []engine.Answer) { l.back(turns...) },
+		"a reset": func(l *limiter, _ []engine.Answer) { l.reset() },
+	} {
+		r := newRig(t)
+		a, b, c := r.limiter(each(1, second)), r.limiter(each(1, second)), r.limiter(each(1, second))
+		var turns []engine.Answer
+		for range 29 {
+			turns = append(turns, a.take(1))
+		}
+		turns = append(turns, c.take(1))
+		r.pass(ms)
+		shorten(a, turns)
+		r.pass(5 * second)
+		require.Zero(t, b.take(1).Wait, what)
+		require.Equal(t, second, c.take(1).Wait, what)
 	}
-	a.back(append(turns, c.take(1))...)
-	r.pass(5 * second)
-	require.Zero(t, b.take(1).Wait)
-	require.Equal(t, second, c.take(1).Wait)
-}
-
-func TestAHeadOutlivesAReset(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
-	a.takes(30)
-	r.pass(ms)
-	b.reset()
-	r.pass(5 * second)
-	require.Zero(t, a.take(1).Wait)
 }
 
 func TestTheLastTurnGivenBackLeavesATTL(t *testing.T) {
@@ -82,28 +70,8 @@ func TestOnlyAQuestionThatWroteIsRemembered(t *testing.T) {
 	require.Equal(t, 10*second, a.take(1).Wait)
 }
 
-func TestNewsTellOfAPauseToWhoIsRefused(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
-	a.take(1)
-	waiting := a.take(1)
-	b.pause(time.Minute)
-	_, news := a.ask(engine.Request{N: 1})
-	require.Equal(t, time.Minute+second, comes(news, waiting.Turn))
-}
-
-// The server's clock is an hour behind when somebody asks who was told before.
-func TestALossAndAClockThatWasSetBack(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	l := r.limiter(each(1, second))
-	l.takes(5)
-	r.lose()
-	r.pass(-time.Hour)
-	require.Equal(t, 5*second, l.take(1).Wait)
-}
-
+// The server's clock is an hour behind, of a queue that is there and of one that was
+// lost meanwhile.
 func TestAClockThatWasSetBack(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -112,6 +80,9 @@ func TestAClockThatWasSetBack(t *testing.T) {
 	r.pass(-time.Hour)
 	require.Equal(t, second, comes(l.look(), turns[1].Turn))
 	require.Equal(t, 2*second, l.take(1).Wait)
+	r.lose()
+	r.pass(-time.Hour)
+	require.Equal(t, 3*second, l.take(1).Wait)
 }
 
 // Ten limiters that begin a new queue book what is missing, not themselves in full.
@@ -199,20 +170,6 @@ func TestAFlowWithoutRoomHoldsAllBehind(t *testing.T) {
 	require.Equal(t, second, answers[0].Wait)
 }
 
-func TestWhoMayAskLaterHasThatMoment(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, 4*second)), r.limiter(each(1, 4*second))
-	a.takes(2)
-	r.pass(ms)
-	a.requeue()
-	answers, _ := b.ask(engine.Request{N: 1, MaxWait: engine.Forever})
-	require.Equal(t, engine.NotYet, answers[0].Verdict)
-	again := a.again()
-	r.pass(answers[0].Wait)
-	require.Equal(t, again.Wait-answers[0].Wait+4*second, b.take(1).Wait)
-}
-
 func TestWhatWasRestoredIsWrittenIfNothingElseIs(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
@@ -221,23 +178,6 @@ func TestWhatWasRestoredIsWrittenIfNothingElseIs(t *testing.T) {
 	r.lose()
 	require.Equal(t, engine.Refused, a.verdict())
 	require.Equal(t, 10*second, b.take(1).Wait)
-}
-
-// A second's window, next to that of a minute, was thinned to cells a second apart.
-func TestThinningLeavesShortWindowsAsTheyAre(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	l := r.limiter(each(1000, time.Minute), each(20, second))
-	cells := func() int64 { return r.mini.Client.ZCard(ctx, queueKey+":calls").Val() }
-	for before := int64(0); cells() >= before; {
-		before = cells()
-		r.pass(80 * ms)
-		l.take(1)
-	}
-	r.pass(600 * ms)
-	for range 12 { // 6 were in the last second
-		require.LessOrEqual(t, l.take(1).Wait, 80*ms)
-	}
 }
 
 // A queue that others began after a loss went on as the older one, whose slots meant
@@ -275,4 +215,18 @@ func TestAnEndedPauseThatAnOldCopyLacksMovesNoTurn(t *testing.T) {
 	_, news, err := l.Take(ctx, []engine.Request{{N: 1, MaxWait: engine.Forever}})
 	require.NoError(t, err)
 	require.Equal(t, turn.Wait, news.Comes(turn.Turn.Slot).Sub(news.Arrived))
+}
+
+// A second's window, next to that of a minute, was thinned to cells a second apart.
+func TestThinningLeavesShortWindowsAsTheyAre(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(1000, time.Minute), engine.Quota{Permits: 20, Per: second, Burst: 1})
+	for range 2 {
+		l.crowd()
+	}
+	answers := l.crowd() // after 512 cells
+	require.Less(t, r.cells(), int64(2*engine.MostRequests))
+	require.Equal(t, 2*engine.MostRequests*50*ms, answers[0].Wait)
+	require.Equal(t, 50*ms, l.take(1).Wait-answers[engine.MostRequests-1].Wait)
 }

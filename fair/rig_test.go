@@ -2,6 +2,7 @@ package fair
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -40,6 +41,9 @@ func (r *rig) pass(d time.Duration) {
 	r.now = r.now.Add(d)
 	r.mini.SetTime(r.now)
 }
+
+// cells are those in the log of calls.
+func (r *rig) cells() int64 { return r.mini.Client.ZCard(ctx, queueKey+":calls").Val() }
 
 func (r *rig) lose() { r.mini.FlushAll() }
 
@@ -102,6 +106,12 @@ func (l *limiter) take(n int) engine.Answer {
 	answers, _ := l.ask(engine.Request{N: n, MaxWait: engine.Forever})
 	require.Equal(l, engine.Granted, answers[0].Verdict)
 	return answers[0]
+}
+
+// crowd asks for as many permits as one question can, one by one.
+func (l *limiter) crowd() []engine.Answer {
+	answers, _ := l.ask(slices.Repeat([]engine.Request{{N: 1, MaxWait: engine.Forever}}, engine.MostRequests)...)
+	return answers
 }
 
 // verdict is what becomes of a request for one permit now.
