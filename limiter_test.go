@@ -5,7 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -47,6 +46,7 @@ func TestNewRefusesWhatMakesNoSense(t *testing.T) {
 		{second, options{fairlimit.WithMaxWait(50)}, fairlimit.ErrInvalidOption, "50ns: did you mean"},
 		{second, options{fairlimit.WithGuard(-1)}, fairlimit.ErrInvalidOption, "WithGuard: -1ns is negative"},
 		{second, options{fairlimit.WithGuard(50)}, fairlimit.ErrInvalidOption, "50ns: did you mean"},
+		{second, options{fairlimit.WithPrefix("{}")}, fairlimit.ErrUnsupported, `its {} would spread the keys over slots`},
 		{second, options{fairlimit.WithExtraQuota(none)}, fairlimit.ErrInvalidQuota, "WithExtraQuota: Permits is 0"},
 		{second, options{fairlimit.WithUnit("a b", second)}, fairlimit.ErrInvalidOption, `"a b" is no name of a unit`},
 		{second, options{fairlimit.WithUnit("burst", second)}, fairlimit.ErrInvalidOption, "is no name of a unit"},
@@ -74,24 +74,6 @@ func TestNewNeedsAClientAndAName(t *testing.T) {
 	}
 	_, err := fairlimit.New(nowhere(t), "", fairlimit.PerSecond(1))
 	require.ErrorIs(t, err, fairlimit.ErrEmptyName)
-}
-
-// A Cluster would keep the keys of such a queue in different slots.
-func TestBracesInTheWrongPlaceAreRefused(t *testing.T) {
-	for _, c := range []struct{ prefix, name, blames string }{
-		{"fairlimit:", "}n", `the name "}n" begins with }`},
-		{"", "}", `the name "}" begins with }`},
-		{"{}", "n", `the prefix "{}"`},
-		{"{}x{a}", "n", `the prefix "{}x{a}"`},
-	} {
-		_, err := fairlimit.New(nowhere(t), c.name, fairlimit.PerSecond(1), fairlimit.WithPrefix(c.prefix))
-		require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-		assert.ErrorContains(t, err, c.blames)
-	}
-	for _, c := range []struct{ prefix, name string }{{"p{q}", "n"}, {"p{", "n"}, {"p}", "n"}, {"", "a{}b"}, {"", "{"}} {
-		_, err := fairlimit.New(nowhere(t), c.name, fairlimit.PerSecond(1), fairlimit.WithPrefix(c.prefix))
-		assert.NoError(t, err, "%+v", c)
-	}
 }
 
 func TestAPrefixStandsBeforeTheKeys(t *testing.T) {
@@ -139,21 +121,15 @@ func TestBadNumbersOfPermitsAreErrors(t *testing.T) {
 	})
 }
 
-func TestACtxThatIsNilOrHasEndedIsAnErrorOfEveryCall(t *testing.T) {
-	q := queueOf(t, nowhere(t), "n", fairlimit.PerSecond(5))
+func TestAnErrorSaysWhyAndWhichLimiterAndWhereRedisWasLookedFor(t *testing.T) {
+	q := queueOf(t, nowhere(t), "tax-office", fairlimit.PerSecond(5))
 	var none context.Context
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	for method, call := range calls(q) {
-		assert.ErrorIs(t, call(none), fairlimit.ErrNilContext, method)
-		assert.ErrorIs(t, call(ended), context.Canceled, method)
-		assert.NotErrorIs(t, call(ended), fairlimit.ErrUnreachable, method)
-	}
-}
-
-func TestAnErrorNamesItsLimiterOnceAndWhereRedisWasLookedFor(t *testing.T) {
-	q := queueOf(t, nowhere(t), "tax-office", fairlimit.PerSecond(5))
-	for method, call := range calls(q) {
+		require.ErrorIs(t, call(none), fairlimit.ErrNilContext, method)
+		require.ErrorIs(t, call(ended), context.Canceled, method)
+		require.NotErrorIs(t, call(ended), fairlimit.ErrUnreachable, method)
 		err := call(t.Context())
 		require.ErrorIs(t, err, fairlimit.ErrUnreachable, method)
 		assert.Equal(t, 1, strings.Count(err.Error(), "fairlimit: "), err)
@@ -220,29 +196,35 @@ func TestLimitersWithOtherUnitsAreRefused(t *testing.T) {
 	})
 }
 
-// A process that stops in the middle leaves nothing that runs: see TestMain as
-// well.
-func TestNothingRunsOnceNobodyWaits(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := redistest.Mini(t)
-		q := queueOf(t, server.Client, "q", fairlimit.Every(10*time.Second))
-		ctx, leave := context.WithCancel(t.Context())
-		for range 5 {
-			waits(ctx, q)
-		}
-		time.Sleep(3 * time.Second)
-		leave()
-		synctest.Wait()
-		commands := server.CommandCount()
-		time.Sleep(time.Hour)
-		assert.Equal(t, commands, server.CommandCount())
-	})
-}
-
 func TestAQuotaIsText(t *testing.T) {
 	parsed, err := fairlimit.ParseQuota("100/2m burst 10")
 	require.NoError(t, err)
 	assert.Equal(t, "100/2m burst 10", parsed.String())
 	_, err = fairlimit.ParseQuota("20/1s 3/1m")
 	require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
+}
+
+// A Status of an idle name, and a flow that was refused, left keys without a
+// TTL. Opening deleted the stored quotas.
+func TestReadingLeavesNothing(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		q := queueOf(t, server.Client, "q", fairlimit.Every(time.Minute), fairlimit.WithStoredQuota())
+		require.NoError(t, q.Resume(t.Context()))
+		_, _, err := q.Quotas(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, fairlimit.Status{Available: 1}, status(t, q))
+		require.Empty(t, server.Keys())
+
+		require.NoError(t, q.SetQuotas(t.Context(), fairlimit.Every(time.Hour)))
+		require.NoError(t, q.Pause(t.Context(), time.Minute))
+		flow, err := q.Flow("a", 1)
+		require.NoError(t, err)
+		require.False(t, allow(t, flow))
+		opened, err := fairlimit.Open(server.Client, "q")
+		require.NoError(t, err)
+		status(t, opened)
+		require.Equal(t, []string{"fairlimit:{q}", "fairlimit:{q}:quota"}, server.Keys())
+		time.Sleep(3 * time.Hour)
+		require.Equal(t, []string{"fairlimit:{q}:quota"}, server.Keys())
+	})
 }

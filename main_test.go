@@ -1,6 +1,7 @@
 package fairlimit_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net"
@@ -16,7 +17,9 @@ import (
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/lua"
 )
 
 // TestMain fails the package if a goroutine is left when nobody uses a limiter.
@@ -41,15 +44,13 @@ func each[C any](t *testing.T, cases map[string]C, f func(t *testing.T, server *
 	}
 }
 
-// queueOf makes a limiter. Unless it is given one, it has no guard.
-func queueOf(
-	t testing.TB, rdb redis.UniversalClient, name string, quota fairlimit.Quota, opts ...fairlimit.Option,
-) *fairlimit.Queue {
-	t.Helper()
-	q, err := fairlimit.NewQueue(rdb, name, quota, append([]fairlimit.Option{fairlimit.WithGuard(0)}, opts...)...)
-	require.NoError(t, err)
-	return q
-}
+// The words that all tests of limiters share. A limiter has no guard, unless it is
+// given one.
+var (
+	queueOf = limitertest.Named
+	status  = limitertest.Status
+	nowhere = redistest.Nowhere
+)
 
 // processes makes so many limiters of one name, each with a client of its own.
 func processes(
@@ -59,20 +60,6 @@ func processes(
 		all = append(all, queueOf(t, server.NewClient(t), "q", quota, opts...))
 	}
 	return all
-}
-
-// nowhere is a client of a server that is not there.
-func nowhere(t testing.TB) *redis.Client {
-	rdb := redis.NewClient(&redis.Options{Addr: "127.0.0.1:1", MaxRetries: -1, DialerRetries: 1})
-	t.Cleanup(func() { _ = rdb.Close() })
-	return rdb
-}
-
-func status(t testing.TB, l fairlimit.Limiter) fairlimit.Status {
-	t.Helper()
-	s, err := l.Status(context.WithoutCancel(t.Context()))
-	require.NoError(t, err)
-	return s
 }
 
 func allow(t testing.TB, l fairlimit.Limiter) bool {
@@ -239,45 +226,30 @@ func (w *way) enter(cmd redis.Cmder) traffic {
 	return w.now
 }
 
-func (w *way) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (w *way) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
-func (w *way) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		now := w.enter(cmd)
-		time.Sleep(now.there)
-		if err := now.before; err != nil {
-			cmd.SetErr(err)
-			return err
-		}
+func (w *way) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
+	now := w.enter(cmd)
+	time.Sleep(now.there)
+	err := now.before
+	if err == nil {
 		if now.at != nil {
 			now.at()
 		}
-		err := next(ctx, cmd)
+		err = next(ctx, cmd)
 		time.Sleep(now.back)
-		if now.after != nil {
-			err = now.after
-			cmd.SetErr(err)
-		}
-		return err
+		err = cmp.Or(now.after, err)
 	}
+	cmd.SetErr(err)
+	return err
 }
 
 // wayTo is a client of a server that knows the scripts, and the way to it.
 func wayTo(t *testing.T, server *redistest.MiniServer) (*redis.Client, *way) {
 	t.Helper()
 	w, rdb := &way{}, server.NewClient(t)
-	knows := queueOf(t, rdb, "scripts", fairlimit.PerSecond(5))
-	require.NoError(t, reserve(t, knows, 1).Cancel(t.Context()))
-	status(t, knows)
-	require.NoError(t, knows.Requeue(t.Context()))
-	require.NoError(t, knows.Pause(t.Context(), time.Second))
-	require.NoError(t, knows.Reset(t.Context()))
-	require.NoError(t, rdb.Del(t.Context(), "fairlimit:{scripts}", "fairlimit:{scripts}:calls").Err())
-	rdb.AddHook(w)
+	for _, script := range lua.Assembled() {
+		require.NoError(t, rdb.ScriptLoad(t.Context(), script.Source()).Err())
+	}
+	rdb.AddHook(redistest.Hook(w.process))
 	return rdb, w
 }
 

@@ -117,7 +117,6 @@ func TestStoredQuotasReachWhoWaits(t *testing.T) {
 func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		q := queueOf(t, server.Client, "q", fairlimit.PerMinute(2), fairlimit.WithStoredQuota())
-		own := queueOf(t, server.Client, "other", fairlimit.PerMinute(2))
 		require.ErrorIs(t, q.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
 		want := []fairlimit.Quota{fairlimit.PerHour(20), {Permits: 5, Per: time.Minute, Burst: 3}}
 		require.NoError(t, q.SetQuotas(t.Context(), want...))
@@ -127,6 +126,9 @@ func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, stored)
 		require.Equal(t, want, quotas)
+		require.NoError(t, server.Set("fairlimit:{q}:quota", "2/1h"))
+		require.ErrorIs(t, q.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota, "it fitted the quota that q knew")
+		require.NoError(t, q.SetQuotas(t.Context(), want...))
 		text, err := server.Get("fairlimit:{q}:quota")
 		require.NoError(t, err)
 		require.Equal(t, "20/1h 5/1m burst 3", text)
@@ -139,23 +141,15 @@ func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 		require.False(t, stored)
 		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(2)}, quotas)
 
-		require.ErrorIs(t, own.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota, "it was not made WithStoredQuota")
+		own := queueOf(t, nowhere(t), "other", fairlimit.PerMinute(2))
+		quotas, stored, err = own.Quotas(t.Context())
+		require.NoError(t, err, "it asks nobody")
+		require.False(t, stored)
+		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(2)}, quotas)
+		require.ErrorIs(t, own.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
 		require.ErrorIs(t, own.SetQuotas(t.Context()), fairlimit.ErrInvalidQuota)
 		require.ErrorIs(t, own.SetQuotas(t.Context(), fairlimit.PerSecond(0)), fairlimit.ErrInvalidQuota)
 		require.ErrorIs(t, own.SetQuotas(t.Context(), fairlimit.PerHour(1<<40)), fairlimit.ErrUnsupported)
-	})
-}
-
-// The question went by the wider quota that the limiter knew, and was asked
-// again by the narrower one, which it did not fit.
-func TestARequestThatFitsNoMoreIsAnError(t *testing.T) {
-	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		all := processes(t, server, 2, fairlimit.PerMinute(2), fairlimit.WithStoredQuota())
-		require.NoError(t, all[0].SetQuotas(t.Context(), fairlimit.PerMinute(5)))
-		require.NoError(t, all[1].WaitN(t.Context(), 5))
-		require.NoError(t, all[0].SetQuotas(t.Context(), fairlimit.PerMinute(3)))
-		require.ErrorIs(t, all[1].WaitN(t.Context(), 5), fairlimit.ErrExceedsQuota)
-		require.NoError(t, all[1].WaitN(t.Context(), 3))
 	})
 }
 
@@ -173,17 +167,6 @@ func TestStoredQuotasNameUnits(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, 1000, left(t, q), "its own hold for units that the text does not name")
 	})
-}
-
-func TestAQueueWithQuotasOfItsOwnAsksNobodyForThem(t *testing.T) {
-	q := queueOf(t, nowhere(t), "n", fairlimit.PerSecond(1), fairlimit.WithExtraQuota(fairlimit.PerHour(9)))
-	for range 2 {
-		quotas, stored, err := q.Quotas(t.Context())
-		require.NoError(t, err)
-		assert.False(t, stored)
-		assert.Equal(t, []fairlimit.Quota{fairlimit.PerSecond(1), fairlimit.PerHour(9)}, quotas)
-		quotas[0].Permits = 7
-	}
 }
 
 func TestAnOpenedQueueSteersAndTakesNothing(t *testing.T) {
@@ -236,5 +219,92 @@ func TestAllowDoesNotSleepThroughAPauseThatItHearsOf(t *testing.T) {
 		began := time.Now()
 		assert.False(t, allow(t, q))
 		assert.Less(t, time.Since(began), time.Second)
+	})
+}
+
+// Answers to callers that were refused every 100 ms counted as news, with an
+// old offset: whoever slept beside them did not hear of a pause.
+func TestRefusalsDoNotDeafenWhoSleepsBesideThem(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		all, began := processes(t, server, 2, fairlimit.Every(10*time.Second)), time.Now()
+		require.NoError(t, all[0].Wait(t.Context()))
+		sleeps := waits(t.Context(), all[0])
+		for i := range 50 {
+			if i == 20 {
+				require.NoError(t, all[1].Pause(t.Context(), time.Minute))
+			}
+			require.False(t, allow(t, all[0]))
+			time.Sleep(100 * time.Millisecond)
+		}
+		require.NoError(t, <-sleeps)
+		assert.Equal(t, 70*time.Second, time.Since(began))
+	})
+}
+
+// shared is a queue of 20 permits a second.
+var shared = fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 4}
+
+// flowOf is a flow in a process of its own.
+func flowOf(t *testing.T, server *redistest.MiniServer, id string, weight int) *fairlimit.Queue {
+	t.Helper()
+	return queueOf(t, server.NewClient(t), "q", shared, fairlimit.WithFlow(id, weight))
+}
+
+// busy lets so many callers call again and again until ctx ends, and counts
+// what they get.
+func busy(ctx context.Context, q *fairlimit.Queue, callers int) (turns func() int) {
+	counts := make([]int, callers)
+	for i := range counts {
+		go func() {
+			for q.Wait(ctx) == nil {
+				counts[i]++
+			}
+		}()
+	}
+	return func() (sum int) {
+		<-ctx.Done()
+		synctest.Wait()
+		for _, n := range counts {
+			sum += n
+		}
+		return sum
+	}
+}
+
+func TestFlowsShareByTheirWeights(t *testing.T) {
+	each(t, map[string]struct {
+		callers [2]int
+		weights [2]int
+		share   float64 // of the first
+	}{
+		"many callers beside one": {[2]int{60, 1}, [2]int{1, 1}, 0.5},
+		"weights of 1 and 3":      {[2]int{10, 10}, [2]int{1, 3}, 0.25},
+	}, func(t *testing.T, server *redistest.MiniServer, c struct {
+		callers [2]int
+		weights [2]int
+		share   float64
+	},
+	) {
+		ctx := within(t, 10*time.Second)
+		one := busy(ctx, flowOf(t, server, "one", c.weights[0]), c.callers[0])
+		other := busy(ctx, flowOf(t, server, "the other", c.weights[1]), c.callers[1])
+		a, b := float64(one()), float64(other())
+		assert.InDelta(t, c.share, a/(a+b), 0.05)
+		assert.Greater(t, a+b, 0.95*10*20, "the quota is used")
+	})
+}
+
+func TestAFlowAloneHasAllOfTheQuota(t *testing.T) {
+	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
+		ctx := within(t, 10*time.Second)
+		before := within(t, 3*time.Second)
+		q := flowOf(t, server, "one", 1)
+		flow, err := q.Flow("other", 1)
+		require.NoError(t, err)
+		_, err = q.Flow("other", 0)
+		require.ErrorIs(t, err, fairlimit.ErrInvalidFlow)
+		one, other := busy(ctx, q, 30), busy(before, flow, 30)
+		assert.InDelta(t, 30, other(), 6)
+		assert.InDelta(t, 30+7*20, one(), 15, "half a second after the other was idle")
 	})
 }

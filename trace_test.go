@@ -3,13 +3,10 @@ package fairlimit_test
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
 	"log/slog"
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,72 +18,65 @@ import (
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
-// events are what a trace was told, in order: the names, with what they were
-// told for some.
-type events struct {
-	mu  sync.Mutex
-	all []string
-}
+// events is a log of what a trace is told, without times.
+type events struct{ bytes.Buffer }
 
-// trace writes down every event.
 func (e *events) trace() *fairlimit.Trace {
-	t := &fairlimit.Trace{}
-	v := reflect.ValueOf(t).Elem()
-	for i := range v.NumField() {
-		f, name := v.Field(i), v.Type().Field(i).Name
-		f.Set(reflect.MakeFunc(f.Type(), func(args []reflect.Value) []reflect.Value {
-			if name == "Asked" {
-				e.add(fmt.Sprint(args[0], " for ", args[1], " ", args[3].IsNil()))
-			} else {
-				e.add(name)
-			}
-			return nil
-		}))
+	short := func(_ []string, a slog.Attr) slog.Attr {
+		switch kind := a.Value.Kind(); {
+		case a.Key == "error":
+			return slog.Bool("failed", true)
+		case a.Key == "permits" || kind == slog.KindTime || kind == slog.KindDuration:
+			return slog.Attr{}
+		}
+		return a
 	}
-	return t
+	options := &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: short}
+	return fairlimit.LogTrace(slog.New(slog.NewTextHandler(e, options)))
 }
 
-func (e *events) add(event string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.all = append(e.all, event)
-}
-
-// told returns the events, and forgets them.
+// told returns the lines, and forgets them. They are for debugging, unless one says
+// otherwise.
 func (e *events) told() []string {
 	synctest.Wait()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	told := e.all
-	e.all = nil
-	return told
+	defer e.Reset()
+	text := strings.NewReplacer("level=DEBUG msg=", "", "level=", "", "msg=", "", "fairlimit: ", "", `"`, "").Replace(e.String())
+	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
 }
 
 func TestATraceIsToldWhatHappens(t *testing.T) {
+	v := reflect.ValueOf(fairlimit.LogTrace(nil)).Elem()
+	for i := range v.NumField() {
+		assert.False(t, v.Field(i).IsNil(), v.Type().Field(i).Name)
+	}
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		seen, first := &events{}, 0
 		rdb, w := wayTo(t, server)
 		q := queueOf(t, rdb, "q", fairlimit.Every(time.Minute), fairlimit.WithTrace(nil),
 			fairlimit.WithTrace(&fairlimit.Trace{Entered: func(int) { first++ }}), fairlimit.WithTrace(seen.trace()))
 		must := func(err error) { t.Helper(); require.NoError(t, err) }
-		take := "take for 1 true"
-
+		tells := func(want ...string) { t.Helper(); assert.Equal(t, want, seen.told()) }
+		const (
+			take, granted  = "asked op=take callers=1", "turn granted"
+			enters, leaves = "caller waits", "caller leaves"
+			refused        = "refused failed=true"
+		)
 		must(q.Wait(t.Context()))
-		assert.Equal(t, []string{"Entered", take, "Granted", "Taken", "Left"}, seen.told())
+		tells(enters, take, granted, "turn taken confirmed=true", leaves)
 		assert.Equal(t, 1, first)
 
 		require.ErrorAs(t, q.Wait(within(t, time.Second)), new(*fairlimit.RefusedError))
-		assert.Equal(t, []string{"Entered", take, "Refused", "Left"}, seen.told())
+		tells(enters, take, refused, leaves+" failed=true")
 		require.False(t, allow(t, q))
-		assert.Equal(t, []string{take, "Refused"}, seen.told(), "Allow does not wait")
+		tells(take, refused) // Allow does not wait
 		require.ErrorIs(t, q.WaitN(t.Context(), 0), fairlimit.ErrInvalidPermits)
 		assert.Empty(t, seen.told(), "what can never be granted never enters")
 
 		r := reserve(t, q, 1)
-		assert.Equal(t, []string{take, "Granted", "Reserved"}, seen.told())
+		tells(take, granted, "reserved")
 		must(r.Cancel(t.Context()))
 		must(r.Cancel(t.Context()))
-		assert.Equal(t, []string{"release for 1 true", "GivenBack", "Unreserved"}, seen.told())
+		tells("asked op=release callers=1", "given back", "unreserved")
 
 		ctx, leave := context.WithCancel(t.Context())
 		left := waits(ctx, q)
@@ -94,42 +84,28 @@ func TestATraceIsToldWhatHappens(t *testing.T) {
 		require.ErrorIs(t, <-left, context.Canceled)
 		told := seen.told()
 		slices.Sort(told)
-		want := []string{"Entered", "GivenBack", "Granted", "Left", "Refused", "release for 1 true", take}
-		assert.Equal(t, want, told)
+		assert.Equal(t, []string{
+			"asked op=release callers=1", take, leaves + " failed=true", enters, "given back", refused, granted,
+		}, told)
 
 		must(q.Pause(t.Context(), 3*time.Second))
-		assert.Equal(t, []string{"Paused", "pause for 1 true"}, seen.told())
+		tells("INFO pauses", "asked op=pause callers=1")
 		must(q.Resume(t.Context()))
 		must(q.Requeue(t.Context()))
 		must(q.SetQuotas(t.Context(), fairlimit.PerSecond(2)))
 		status(t, q)
-		assert.Equal(t, []string{
-			"resume for 1 true", "requeue for 1 true", "set quotas for 1 true", "status for 1 true",
-		}, seen.told())
+		tells("asked op=resume callers=1", "asked op=requeue callers=1", "asked op=set quotas callers=1",
+			"asked op=status callers=1")
 		server.FlushAll()
 		require.False(t, allow(t, q))
-		assert.Equal(t, []string{take, "Lost", "Refused"}, seen.told())
+		tells(take, "WARN Redis had lost turns, they count again", refused)
 		must(q.Reset(t.Context()))
-		assert.Equal(t, []string{"reset for 1 true"}, seen.told())
+		tells("asked op=reset callers=1")
 
 		w.is(traffic{before: noConnection})
 		_, err := q.Allow(t.Context())
 		require.Error(t, err)
-		assert.Equal(t, []string{"take for 1 false", "Refused"}, seen.told())
-	})
-}
-
-func TestATraceIsToldWhatWasSettled(t *testing.T) {
-	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		told := map[string][2]int{}
-		q := tokens(t, server.Client, fairlimit.WithTrace(&fairlimit.Trace{
-			Settled:   func(unit string, reserved, used int) { told[unit] = [2]int{reserved, used} },
-			GivenBack: func(int, error) { t.Error("nothing was given back") },
-		}))
-		turn := take(t, q, amounts{"tokens": 20})
-		require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 30, "": 1}))
-		require.NoError(t, turn.Settle(t.Context(), amounts{"tokens": 1}))
-		require.Equal(t, map[string][2]int{"": {1, 1}, "tokens": {20, 30}}, told)
+		tells(take+" failed=true", refused)
 	})
 }
 
@@ -148,36 +124,4 @@ func TestATraceIsToldWhetherATurnIsConfirmed(t *testing.T) {
 		require.NoError(t, <-sleeps)
 		assert.Equal(t, []bool{true, true, false}, confirmed)
 	})
-}
-
-func TestALogTraceWritesEachEventAtItsLevel(t *testing.T) {
-	var lines bytes.Buffer
-	untimed := func(_ []string, a slog.Attr) slog.Attr {
-		if a.Key == slog.TimeKey {
-			return slog.Attr{}
-		}
-		return a
-	}
-	l := slog.New(slog.NewTextHandler(&lines, &slog.HandlerOptions{Level: slog.LevelDebug, ReplaceAttr: untimed}))
-	trace, fails := fairlimit.LogTrace(l.With("limiter", "n")), errors.New("broken")
-	for want, tell := range map[string]func(){
-		`DEBUG "caller waits" permits=2`:                         func() { trace.Entered(2) },
-		`DEBUG "caller leaves" permits=2 waited=1s error=broken`: func() { trace.Left(2, time.Second, fails) },
-		`WARN "turn missed" permits=2 lateness=1s`:               func() { trace.Missed(2, time.Second) },
-		`INFO "pauses" for=30s`:                                  func() { trace.Paused(30 * time.Second) },
-		`WARN "Redis had lost turns, they count again"`:          func() { trace.Lost() },
-		`WARN "the fallback takes over" error=broken`:            func() { trace.FellBack(fails) },
-		`INFO "Redis decides again"`:                             func() { trace.FellBack(nil) },
-	} {
-		lines.Reset()
-		tell()
-		level, rest, _ := strings.Cut(want, ` "`)
-		event, attributes, _ := strings.Cut(rest, `"`)
-		want = fmt.Sprintf("level=%s msg=%q limiter=n%s\n", level, "fairlimit: "+event, attributes)
-		assert.Equal(t, want, lines.String())
-	}
-	v := reflect.ValueOf(trace).Elem()
-	for i := range v.NumField() {
-		assert.False(t, v.Field(i).IsNil(), v.Type().Field(i).Name)
-	}
 }

@@ -153,18 +153,6 @@ func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
 	})
 }
 
-func TestWithoutAGuardEveryTurnIsTaken(t *testing.T) {
-	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.PerHour(5))
-		require.NoError(t, q.Wait(t.Context()))
-		w.is(traffic{back: 4 * time.Second})
-		began := time.Now()
-		require.NoError(t, q.Wait(t.Context()))
-		assert.Equal(t, 4*time.Second, time.Since(began))
-	})
-}
-
 // The default guard is a twentieth of the shortest Per, and 250 ms at most.
 func TestTheGuardLengthensPer(t *testing.T) {
 	for _, c := range []struct {

@@ -67,6 +67,18 @@ func TestGivenBackBeforeOthersMakesRoomBehindThem(t *testing.T) {
 	require.Equal(t, []time.Duration{second, second, 2 * second}, l.takes(3), "nobody's slot moves")
 }
 
+func TestGivenBackByAFlowMakesRoomInItsShare(t *testing.T) {
+	t.Parallel()
+	l := newRig(t).limiter(each(1, 10*second))
+	one, other := l.flow("one", 1), l.flow("other", 1)
+	other.take(1)
+	held := one.take(1)
+	answers, _ := one.ask(engine.Request{N: 1, MaxWait: engine.Forever})
+	require.Equal(t, engine.NotYet, answers[0].Verdict)
+	one.back(held)
+	require.Equal(t, 10*second, one.take(1).Wait)
+}
+
 // It is booked at the tail, and one larger than the quota is paid as one quota.
 func TestADebtIsPaidByWhoAsksLater(t *testing.T) {
 	t.Parallel()
