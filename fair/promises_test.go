@@ -8,8 +8,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/engine/enginetest"
 	"github.com/fairlimit/fairlimit/internal/model"
+	"github.com/fairlimit/fairlimit/internal/redistest"
 )
+
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	redistest.Everywhere(t, func(t *testing.T, server redistest.Kind) { enginetest.Run(t, New, server) })
+}
 
 // The promises of fair, as far as its scripts keep them. Each test is named after one.
 // Who sleeps, goes and hears is the front's: see fair_test.go at the root.
@@ -77,6 +84,17 @@ func TestGivenBackByAFlowMakesRoomInItsShare(t *testing.T) {
 	require.Equal(t, engine.NotYet, answers[0].Verdict)
 	one.back(held)
 	require.Equal(t, 10*second, one.take(1).Wait)
+}
+
+func TestTurnsOfSeveralFlowsStandApartUntilOneIsIdle(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(20, second))
+	one, other := l.flow("one", 1), l.flow("other", 1)
+	require.Equal(t, []time.Duration{0, 0}, one.takes(2))
+	require.InDelta(t, 50*ms, other.take(1).Wait, float64(ms))
+	r.pass(second)
+	require.Equal(t, []time.Duration{0, 0}, other.takes(2))
 }
 
 // It is booked at the tail, and one larger than the quota is paid as one quota.

@@ -22,6 +22,8 @@ const (
 	queueKey = "fairlimit:{q}"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
 // rig is a server whose time stands still unless a test lets it pass. Keys expire
 // by it.
 type rig struct {

@@ -3,7 +3,6 @@ package window_test
 import (
 	"math"
 	"regexp"
-	"strconv"
 	"testing"
 	"time"
 
@@ -11,104 +10,84 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/engine/enginetest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/window"
 )
 
+func TestConformance(t *testing.T) {
+	t.Parallel()
+	redistest.Everywhere(t, func(t *testing.T, server redistest.Kind) { enginetest.Run(t, window.New, server) })
+}
+
+func TestConformanceWithOptions(t *testing.T) {
+	t.Parallel()
+	options := window.With(window.RetryTick(time.Millisecond), window.PerClient("one"))
+	enginetest.Run(t, options, redistest.OnEach)
+}
+
 func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Nowhere(t)
-	ok := engine.Config{Client: rdb, Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second}}
+	config := func(change func(*engine.Config)) engine.Config {
+		cfg := engine.Config{
+			Client: redistest.Nowhere(t), Name: "n", Quota: engine.Quota{Permits: 5, Per: time.Second},
+		}
+		change(&cfg)
+		return cfg
+	}
 	guard := time.Second
 	for says, change := range map[string]func(*engine.Config){
 		"Burst is 4":                 func(c *engine.Config) { c.Quota.Burst = 4 },
 		"Permits is 0":               func(c *engine.Config) { c.Quota = engine.Quota{} },
-		"Per is 999µs, want whole":   func(c *engine.Config) { c.Quota.Per = 999 * time.Microsecond },
 		"Per is 1.5ms, want whole":   func(c *engine.Config) { c.Quota.Per = 1500 * time.Microsecond },
-		"to 876000h":                 func(c *engine.Config) { c.Quota.Per = math.MaxInt64 / time.Hour * time.Hour },
+		"to 876000h":                 func(c *engine.Config) { c.Quota.Per = 876001 * time.Hour },
 		"Permits is 4294967296":      func(c *engine.Config) { c.Quota.Permits = 1 << 32 },
 		"one quota, not 1 further":   func(c *engine.Config) { c.Extra = make([]engine.Quota, 1) },
 		"calls only, not 1 further":  func(c *engine.Config) { c.Units = make([]engine.Unit, 1) },
 		"no guard":                   func(c *engine.Config) { c.Guard = &guard },
 		"no stored quotas but its r": func(c *engine.Config) { c.Stored = true },
 	} {
-		cfg := ok
-		change(&cfg)
-		e, err := window.New(cfg)
+		_, err := window.New(config(change))
 		require.ErrorIs(t, err, engine.ErrUnsupported)
 		require.ErrorContains(t, err, says)
-		require.Nil(t, e)
 	}
 	for says, opt := range map[string]window.Option{
 		"empty id":             window.PerClient(""),
 		"KeepAlive is 999ms":   window.KeepAlive(999 * time.Millisecond),
-		"KeepAlive is 1.0005s": window.KeepAlive(1000500 * time.Microsecond),
 		"RetryTick is -1":      window.RetryTick(-1),
 		"RetryTick is 24h0m0.": window.RetryTick(24*time.Hour + 1),
 		"nil option":           nil,
 	} {
-		_, err := window.With(opt)(ok)
+		_, err := window.With(opt)(config(func(*engine.Config) {}))
 		require.ErrorIs(t, err, window.ErrInvalidArgument)
 		require.ErrorContains(t, err, says)
 	}
-	for _, quota := range []engine.Quota{
-		{Permits: 5, Per: time.Second, Burst: 5},
-		{Permits: math.MaxUint32, Per: time.Millisecond},
-		{Permits: 1, Per: 876000 * time.Hour},
-	} {
-		cfg := ok
-		cfg.Quota = quota
-		e, err := window.With(window.KeepAlive(quota.Per), window.RetryTick(24*time.Hour))(cfg)
-		require.NoError(t, err)
-		require.NoError(t, e.Fits(math.MaxUint32, ""))
-		require.ErrorIs(t, e.Fits(1<<32, ""), engine.ErrExceedsQuota)
-		require.ErrorIs(t, e.Fits(1, "token=1"), engine.ErrUnsupported)
-	}
+	most := engine.Quota{Permits: math.MaxUint32, Per: 876000 * time.Hour, Burst: math.MaxUint32}
+	e, err := window.With(window.KeepAlive(most.Per))(config(func(c *engine.Config) { c.Quota = most }))
+	require.NoError(t, err)
+	require.NoError(t, e.Fits(math.MaxUint32, ""))
+	require.ErrorIs(t, e.Fits(1<<32, ""), engine.ErrExceedsQuota)
+	require.ErrorIs(t, e.Fits(1, "token=1"), engine.ErrUnsupported)
 }
 
-func TestBadArgumentsOfTheAdministration(t *testing.T) {
+// Redisson chooses the keys, also those that a Cluster keeps apart.
+func TestNamesWhoseKeysAClusterKeepsApartAreRefused(t *testing.T) {
 	t.Parallel()
-	rdb := redistest.Nowhere(t)
-	for _, client := range []redis.UniversalClient{nil, (*redis.Client)(nil)} {
-		_, err := window.Open(client, "n")
-		require.ErrorIs(t, err, window.ErrInvalidArgument)
-	}
-	_, err := window.Open(rdb, "")
-	require.ErrorIs(t, err, window.ErrInvalidArgument)
-	for what, opt := range map[string]window.Option{
-		"a nil option": nil, "no client id": window.PerClient(""), "a keep-alive": window.KeepAlive(time.Second),
-		"a retry tick": window.RetryTick(time.Second),
+	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
+	defer redistest.Close(rdb)
+	for name, opts := range map[string][]window.Option{
+		"a}b": nil, "a{b": nil, "{}x": nil, "a{}{b}": nil, "c{d": {window.PerClient("}")},
 	} {
-		_, err := window.Open(rdb, "n", opt)
-		require.ErrorIs(t, err, window.ErrInvalidArgument, what)
+		_, err := window.Open(rdb, name, opts...)
+		require.ErrorIs(t, err, engine.ErrUnsupported, name)
 	}
-	a := open(t, rdb, "n")
-	for says, rate := range map[string]window.Rate{
-		"Permits is -1":            {Permits: -1, Per: time.Second},
-		"Per is -1s":               {Permits: 1, Per: -time.Second},
-		"Mode is 2":                {Permits: 1, Per: time.Second, Mode: 2},
-		"KeepAlive is 999ms, want": {Permits: 1, Per: time.Second, KeepAlive: 999 * time.Millisecond},
-		"KeepAlive is -1s":         {Permits: 1, Per: time.Second, KeepAlive: -time.Second},
-	} {
-		_, err := a.TrySetRate(t.Context(), rate)
-		require.ErrorIs(t, err, window.ErrInvalidArgument)
-		require.ErrorContains(t, err, says)
-		require.ErrorIs(t, a.SetRate(t.Context(), rate), window.ErrInvalidArgument)
-		_, err = a.UpdateRate(t.Context(), rate, true)
-		require.ErrorIs(t, err, window.ErrInvalidArgument)
+	for _, name := range []string{"plain", "with space", "{tag}", "x{tag}y", "{{x}y}"} {
+		open(t, rdb, name, window.PerClient("}{"))
 	}
-}
-
-func TestAGrantMayHoldManyPermits(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 1<<31, time.Hour)
-		require.True(t, l.allowed(1<<25))
-		require.Equal(t, 1<<31-1<<25, l.available())
-	})
 }
 
 func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+	timed(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 5, 5*time.Second)
 		mine, other := l.ask(3).Turn, l.ask(2).Turn
 		require.NoError(t, l.GiveBack(t.Context(), []engine.Return{{Turn: mine, N: 2}}), "a part stays")
@@ -129,24 +108,57 @@ func TestWhatIsGivenBackIsFreeOnce(t *testing.T) {
 		_, err := l.Delete(t.Context())
 		require.NoError(t, err)
 		l.giveBack(other)
-		require.Empty(t, keysLeft(t, rdb, l.name))
+		require.Empty(t, l.there())
 	})
 }
 
 // A caller that waits is told when to ask again, as late as its wait allows.
 func TestWhoAcceptsTheWaitMayAskAgain(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
+	timed(t, func(t *testing.T, rdb redis.UniversalClient) {
 		l := newLimiter(t, rdb, 1, 10*time.Second)
 		require.True(t, l.allowed(1))
 		for wait, want := range map[time.Duration]engine.Verdict{
 			0: engine.Refused, 10*time.Second - 1: engine.Refused,
 			10 * time.Second: engine.NotYet, engine.Forever: engine.NotYet,
 		} {
-			answers, news, err := l.Take(t.Context(), []engine.Request{{N: 1, MaxWait: wait}})
-			require.NoError(t, err)
+			answers := l.take(engine.Request{N: 1, MaxWait: wait})
 			require.Equal(t, []engine.Answer{{Verdict: want, Wait: 10 * time.Second}}, answers)
-			require.Equal(t, engine.News{Sent: news.Sent, Arrived: news.Arrived}, news)
-			require.False(t, news.Sent.IsZero())
+		}
+	})
+}
+
+func TestAWaitEndsWithTheLastGrantThatHasToLeave(t *testing.T) {
+	timed(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, 8*time.Second)
+		for range 5 {
+			require.True(t, l.allowed(1))
+			time.Sleep(time.Second)
+		}
+		require.Equal(t, 6*time.Second, l.ask(4).Wait)
+		time.Sleep(3 * time.Second)
+		l.do("HSET", l.name, "rate", 3)
+		require.Equal(t, 2*time.Second, l.status().Delay, "one has lapsed; two of four have to leave")
+
+		l = newLimiter(t, rdb, 1200, 8*time.Second)
+		l.fill(1000)
+		time.Sleep(time.Second)
+		l.fill(200)
+		require.Equal(t, 7*time.Second, l.ask(1100).Wait, "more than are added up")
+	})
+}
+
+func TestAWindowIsWholeToTheMicrosecond(t *testing.T) {
+	timed(t, func(t *testing.T, rdb redis.UniversalClient) {
+		for after := 0; after < 1000; after += 50 {
+			l := newLimiter(t, rdb, 1, 10*time.Millisecond)
+			time.Sleep(time.Duration(after) * time.Microsecond)
+			require.True(t, l.allowed(1))
+			time.Sleep(10*time.Millisecond - time.Microsecond)
+			a := l.ask(1)
+			require.Equal(t, engine.Refused, a.Verdict, "granted %d µs after a millisecond", after)
+			require.LessOrEqual(t, a.Wait, time.Millisecond)
+			time.Sleep(a.Wait)
+			require.True(t, l.allowed(1))
 		}
 	})
 }
@@ -154,32 +166,34 @@ func TestWhoAcceptsTheWaitMayAskAgain(t *testing.T) {
 func TestResetForgetsTheGrantsAndKeepsTheRate(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
 		for _, opts := range [][]window.Option{nil, {window.PerClient("c")}} {
-			l := newLimiter(t, rdb, 5, 60*time.Second, opts...)
-			require.True(t, l.allowed(5))
-			require.False(t, l.allowed(1))
-			l.reset()
-			require.Equal(t, []string{l.name}, keysLeft(t, rdb, l.name))
-			require.True(t, l.allowed(5))
-		}
-		for _, field := range []string{"rate", "interval", "type", "keepAliveTime"} {
-			l := newLimiter(t, rdb, 5, 60*time.Second)
-			require.True(t, l.allowed(5))
-			require.NoError(t, rdb.HSet(t.Context(), l.name, field, "broken").Err())
-			l.reset()
-			require.Empty(t, keysLeft(t, rdb, l.name), "a rate that cannot be read goes")
+			l := newLimiter(t, rdb, 5, time.Minute, opts...)
+			for range 2 {
+				require.True(t, l.allowed(5))
+				require.False(t, l.allowed(1))
+				_, err := l.Reset(t.Context())
+				require.NoError(t, err)
+				require.Equal(t, []string{l.name}, l.there())
+			}
+			require.NoError(t, rdb.HSet(t.Context(), l.name, "interval", "broken").Err())
+			_, err := l.Reset(t.Context())
+			require.NoError(t, err)
+			require.Empty(t, l.there(), "a rate that cannot be read goes")
 		}
 	})
 }
 
 func TestAProcessIsAClientOfItsOwnWhereTheRateIsPerClient(t *testing.T) {
 	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 5, 60*time.Second)
-		perClient := window.Rate{Mode: window.ModePerClient, Permits: 2, Per: 60 * time.Second}
+		l := newLimiter(t, rdb, 5, time.Minute)
+		perClient := window.Rate{Mode: window.ModePerClient, Permits: 2, Per: time.Minute}
 		require.NoError(t, l.SetRate(t.Context(), perClient))
 		require.True(t, l.allowed(2))
 		require.False(t, l.allowed(1))
-		require.False(t, namedLimiter(t, rdb, l.name, 5, 60*time.Second).allowed(1), "the same process")
-		require.True(t, namedLimiter(t, rdb, l.name, 5, 60*time.Second, window.PerClient("another")).allowed(2))
+		require.False(t, namedLimiter(t, rdb, l.name, 5, time.Minute).allowed(1), "the same process")
+		another := namedLimiter(t, rdb, l.name, 5, time.Minute, window.PerClient("another"))
+		require.True(t, another.allowed(2))
+		l.do("DEL", l.name)
+		require.Equal(t, 3, another.status().Available, "its own grants count although the rate is gone")
 
 		keys, _, err := rdb.Scan(t.Context(), 0, regexp.QuoteMeta(l.leftKey())+":*-*", 1_000_000).Result()
 		require.NoError(t, err)
@@ -188,52 +202,23 @@ func TestAProcessIsAClientOfItsOwnWhereTheRateIsPerClient(t *testing.T) {
 	})
 }
 
-func TestItsOwnGrantsCountAlthoughTheRateIsGone(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 5, 60*time.Second, window.PerClient("c"))
+func TestARequestAboveTheRateWritesNothing(t *testing.T) {
+	timed(t, func(t *testing.T, rdb redis.UniversalClient) {
+		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(5*time.Hour))
+		require.ErrorIs(t, l.ask(6).Err, engine.ErrExceedsQuota)
+		require.Empty(t, l.there(), "not even the rate")
+
 		require.True(t, l.allowed(2))
-		l.do("DEL", l.name)
-		require.Equal(t, 3, l.status().Available)
-		require.False(t, l.allowed(4))
-	})
-}
+		time.Sleep(4 * time.Hour)
+		before := l.state()
+		require.ErrorIs(t, l.ask(6).Err, engine.ErrExceedsQuota)
+		require.Equal(t, before, l.state())
+		l.live(time.Hour)
 
-func TestAWindowIsWholeToTheMicrosecond(t *testing.T) {
-	each(t, func(t *testing.T, rdb redis.UniversalClient) {
-		for after := 0; after < 1000; after += 1000 / redistest.Long(40, 1000) {
-			l := newLimiter(t, rdb, 1, 10*time.Millisecond)
-			time.Sleep(time.Duration(after) * time.Microsecond)
-			granted := time.Now()
-			require.True(t, l.allowed(1))
-			time.Sleep(10*time.Millisecond - time.Microsecond)
-			a := l.ask(1)
-			require.Equal(t, engine.Refused, a.Verdict, "granted after %v", time.Since(granted))
-			require.LessOrEqual(t, a.Wait, time.Millisecond)
-			time.Sleep(a.Wait)
-			require.True(t, l.allowed(1))
-		}
+		answers := l.take(engine.Request{N: 6}, engine.Request{N: 4}, engine.Request{N: 4})
+		require.ErrorIs(t, answers[0].Err, engine.ErrExceedsQuota)
+		require.Equal(t, engine.Granted, answers[1].Verdict, "another request of the batch fits")
+		require.Equal(t, engine.Refused, answers[2].Verdict)
+		l.live(5 * time.Hour)
 	})
-}
-
-func TestOnACluster(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Cluster(t)
-	for name, opts := range map[string][]window.Option{
-		"a}b": nil, "a{b": nil, "{}x": nil, "a{}{b}": nil, "c{d": {window.PerClient("}")},
-	} {
-		quota := engine.Quota{Permits: 1, Per: time.Second}
-		_, err := window.With(opts...)(engine.Config{Client: rdb, Name: name, Quota: quota})
-		require.ErrorIs(t, err, engine.ErrUnsupported, name)
-		require.ErrorContains(t, err, strconv.Quote(name))
-		_, err = window.Open(rdb, name, opts...)
-		require.ErrorIs(t, err, engine.ErrUnsupported, name)
-	}
-	for _, name := range []string{"plain", "with space", "{tag}", "x{tag}y", "{{x}y}"} {
-		l := namedLimiter(t, rdb, name, 2, time.Minute, window.PerClient("}{"))
-		require.True(t, l.allowed(2), name)
-		require.False(t, l.allowed(1), name)
-		done, err := l.Delete(t.Context())
-		require.NoError(t, err)
-		require.True(t, done)
-	}
 }
