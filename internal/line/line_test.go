@@ -10,9 +10,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/line"
+	"github.com/fairlimit/fairlimit/internal/timeout"
 )
 
 // fake is an engine that answers as the test says, when the test says.
@@ -24,6 +26,7 @@ type fake struct {
 	returned [][]engine.Return
 	statuses int
 	status   error
+	takes    time.Duration // until a status is told
 }
 
 // question is one Take that waits for its answer.
@@ -66,6 +69,7 @@ func (e *fake) Status(context.Context) (engine.Status, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.statuses++
+	time.Sleep(e.takes)
 	return engine.Status{}, e.status
 }
 
@@ -118,30 +122,18 @@ func test(t *testing.T, f func(t *testing.T, e *fake, l *line.Line)) {
 func TestCallersThatComeDuringAQuestionGoOutTogetherInTheNext(t *testing.T) {
 	test(t, func(t *testing.T, e *fake, l *line.Line) {
 		var all []<-chan reply
-		for n := 1; n <= 4; n++ {
+		for n := range 300 {
 			all = append(all, asks(t.Context(), l, line.Request{N: n}))
 		}
-		first := <-e.asked
-		assert.Equal(t, []int{1}, first.permits())
-		first.grants()
-		second := <-e.asked
-		assert.Equal(t, []int{2, 3, 4}, second.permits())
-		second.grants()
-		for i, done := range all {
-			assert.Equal(t, i+1, (<-done).Turn.N)
-		}
-	})
-}
-
-func TestAQuestionHas256RequestsAtMost(t *testing.T) {
-	test(t, func(t *testing.T, e *fake, l *line.Line) {
-		for range 300 {
-			asks(t.Context(), l, line.Request{N: 1})
-		}
-		for _, want := range []int{1, engine.MostRequests, 300 - 1 - engine.MostRequests} {
+		next := 0
+		for _, size := range []int{1, engine.MostRequests, 300 - 1 - engine.MostRequests} {
 			q := <-e.asked
-			require.Len(t, q.requests, want)
+			require.Len(t, q.requests, size)
 			q.grants()
+			for range size {
+				require.Equal(t, next, (<-all[next]).Turn.N)
+				next++
+			}
 		}
 	})
 }
@@ -150,27 +142,19 @@ func TestHowLongACallerAcceptsToWaitIsWorkedOutWhenItsQuestionIsSent(t *testing.
 	test(t, func(t *testing.T, e *fake, l *line.Line) {
 		asks(t.Context(), l, line.Request{N: 1})
 		first := <-e.asked
+		over := asks(t.Context(), l, line.Request{N: 5, Latest: time.Now().Add(time.Second)})
 		for _, r := range []line.Request{{N: 2, Latest: time.Now().Add(3 * time.Second)}, {N: 3, Now: true}, {N: 4}} {
 			asks(t.Context(), l, r)
 		}
 		time.Sleep(time.Second)
 		first.grants()
+		assert.Equal(t, engine.Refused, (<-over).Verdict)
 		second := <-e.asked
+		require.Equal(t, []int{2, 3, 4}, second.permits())
 		for i, want := range []time.Duration{2 * time.Second, 0, engine.Forever} {
 			assert.Equal(t, want, second.requests[i].MaxWait)
 		}
 		second.grants()
-	})
-}
-
-func TestACallerWhoseTimeIsOverInLineIsRefusedWithoutAQuestion(t *testing.T) {
-	test(t, func(t *testing.T, e *fake, l *line.Line) {
-		asks(t.Context(), l, line.Request{N: 1})
-		first := <-e.asked
-		late := asks(t.Context(), l, line.Request{N: 2, Latest: time.Now().Add(time.Second)})
-		time.Sleep(2 * time.Second)
-		first.grants()
-		assert.Equal(t, engine.Refused, (<-late).Verdict)
 	})
 }
 
@@ -208,30 +192,30 @@ func TestReturnsTravelTogether(t *testing.T) {
 	})
 }
 
-// One that may ask later waits for that moment, with everybody behind it.
-// Whoever was requeued, or missed its turn, stands before it.
-func TestACallerThatMayAskAgainLaterHasThatMomentItself(t *testing.T) {
+// One that may ask later waits for that moment, with everybody behind it. Before it
+// stand those who were requeued, in the order of their slots (they came back within
+// microseconds, in any order), and those who missed their turns.
+func TestWhoLinesUpAgainStandsBeforeWhoComesNew(t *testing.T) {
 	test(t, func(t *testing.T, e *fake, l *line.Line) {
 		began := time.Now()
 		asks(t.Context(), l, line.Request{N: 1})
 		(<-e.asked).notYet(10 * time.Second)
 		synctest.Wait()
 		asks(t.Context(), l, line.Request{N: 2})
-		select {
-		case <-e.asked:
-			t.Fatal("nobody asks before the first in line may")
-		case <-time.After(3 * time.Second):
-		}
-		asks(t.Context(), l, line.Request{N: 3, WasVoid: true})
-		asks(t.Context(), l, line.Request{N: 4, First: true})
-		for _, want := range [][]int{{3}, {4}} {
-			q := <-e.asked
-			assert.Equal(t, want, q.permits())
-			assert.Equal(t, want[0] == 3, q.requests[0].WasVoid)
-			assert.Equal(t, 3*time.Second, time.Since(began))
-			q.grants()
-		}
+		time.Sleep(3 * time.Second)
+		asks(t.Context(), l, line.Request{N: 9, WasVoid: true, Slot: 9})
 		q := <-e.asked
+		assert.Equal(t, 3*time.Second, time.Since(began), "it need not wait")
+		for _, slot := range []int{30, 10, 20} {
+			asks(t.Context(), l, line.Request{N: slot, WasVoid: true, Slot: int64(slot)})
+		}
+		asks(t.Context(), l, line.Request{N: 4, First: true})
+		q.grants()
+		q = <-e.asked
+		assert.Equal(t, []int{10, 20, 30, 4}, q.permits())
+		assert.True(t, q.requests[0].WasVoid)
+		q.grants()
+		q = <-e.asked
 		assert.Equal(t, []int{1, 2}, q.permits())
 		assert.Equal(t, 10*time.Second, time.Since(began))
 		q.grants()
@@ -296,5 +280,68 @@ func TestWithRetryTheLineAsksAgainInOrder(t *testing.T) {
 		assert.Equal(t, []int{1, 4}, q.permits())
 		q.grants()
 		require.NoError(t, (<-first).err)
+	})
+}
+
+func TestWhoStoodBehindACallerThatLeavesIsAskedFor(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		ctx, cancel := context.WithCancel(t.Context())
+		first := asks(ctx, l, line.Request{N: 10})
+		(<-e.asked).notYet(time.Minute)
+		synctest.Wait()
+		second := asks(t.Context(), l, line.Request{N: 1})
+		cancel()
+		require.ErrorIs(t, (<-first).err, context.Canceled)
+		began := time.Now()
+		(<-e.asked).grants()
+		require.NoError(t, (<-second).err)
+		require.Zero(t, time.Since(began))
+	})
+}
+
+// dutiful is an engine that gives up at the moment of its deadline.
+type dutiful struct{ engine.Engine }
+
+func (dutiful) Take(ctx context.Context, _ []engine.Request) ([]engine.Answer, engine.News, error) {
+	<-ctx.Done()
+	return nil, engine.News{}, ctx.Err()
+}
+
+// The answer was handed out, and then the question counted as overdue: its callers got
+// a second answer, and the line stood still.
+func TestAQuestionThatEndsAsItIsOverdueEndsOnce(t *testing.T) {
+	for range 300 {
+		l := &line.Line{Engine: dutiful{}, Patience: 200 * time.Microsecond, Away: func(error) bool { return true }}
+		var callers errgroup.Group
+		for i := range 40 {
+			callers.Go(func() error {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%2*10000+100)*time.Microsecond)
+				defer cancel()
+				if _, err := l.Ask(ctx, line.Request{N: 1}); err == nil {
+					return errors.New("granted by nobody")
+				}
+				return nil
+			})
+		}
+		require.NoError(t, callers.Wait())
+	}
+}
+
+// The question of a caller that wanted a turn at once lost it, and asked for nobody.
+func TestALateStatusOfAnOverdueQuestionHarmsNobody(t *testing.T) {
+	test(t, func(t *testing.T, e *fake, l *line.Line) {
+		l.Retry, l.Patience, e.takes = true, 2*time.Second, 3*time.Second
+		ctx, leave := context.WithCancel(t.Context())
+		first := asks(ctx, l, line.Request{N: 1})
+		(<-e.asked).fails(engine.ErrUnreachable)
+		leave()
+		require.ErrorIs(t, (<-first).err, engine.ErrUnreachable)
+		now := asks(t.Context(), l, line.Request{N: 2, Now: true})
+		require.ErrorIs(t, (<-now).err, timeout.ErrOverdue)
+		late := <-e.asked
+		assert.Equal(t, []int{2}, late.permits())
+		late.grants()
+		synctest.Wait()
+		assert.Equal(t, [][]engine.Return{{{Turn: engine.Turn{N: 2}, N: 2}}}, e.returned, "nobody waits for it")
 	})
 }

@@ -86,10 +86,14 @@ func test(t *testing.T, f func(t *testing.T, q *queue)) {
 	})
 }
 
-func TestASleeperWakesWhenItsTurnComes(t *testing.T) {
+func TestASleeperWakesWhenItsTurnComesOrItsCtxEnds(t *testing.T) {
 	test(t, func(t *testing.T, q *queue) {
 		first, second := q.sleeps(t.Context(), turn(10*time.Second), time.Time{}), q.sleeps(t.Context(), turn(0), time.Time{})
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		leaves := q.sleeps(ctx, turn(time.Minute), time.Time{})
 		assert.Equal(t, woke{0, nil}, <-second)
+		assert.Equal(t, woke{time.Second, context.DeadlineExceeded}, <-leaves)
 		assert.Equal(t, woke{10 * time.Second, nil}, <-first)
 		synctest.Wait()
 		looks := q.looks
@@ -100,15 +104,7 @@ func TestASleeperWakesWhenItsTurnComes(t *testing.T) {
 	})
 }
 
-func TestASleeperThatLeavesHearsItsCtx(t *testing.T) {
-	test(t, func(t *testing.T, q *queue) {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		assert.Equal(t, woke{time.Second, context.DeadlineExceeded}, <-q.sleeps(ctx, turn(time.Minute), time.Time{}))
-	})
-}
-
-func TestSleepersHearOfAPauseWithinASecond(t *testing.T) {
+func TestSleepersHearOfAPauseAndAResumeWithinASecond(t *testing.T) {
 	test(t, func(t *testing.T, q *queue) {
 		stays := q.sleeps(t.Context(), turn(10*time.Second), time.Time{})
 		late := q.sleeps(t.Context(), turn(11*time.Second), time.Now().Add(30*time.Second))
@@ -118,18 +114,9 @@ func TestSleepersHearOfAPauseWithinASecond(t *testing.T) {
 		require.Equal(t, turns.ErrTooLate, refused.err)
 		assert.LessOrEqual(t, refused.at, 4*time.Second)
 		assert.Equal(t, time.Minute, q.Paused())
-		q.becomes(func() { q.news.Paused = 0 })
-		assert.Equal(t, woke{70 * time.Second, nil}, <-stays)
-	})
-}
-
-func TestSleepersHearOfAResumeWithinASecond(t *testing.T) {
-	test(t, func(t *testing.T, q *queue) {
-		q.news.Offset = time.Hour.Microseconds()
-		sleeps := q.sleeps(t.Context(), turn(2*time.Second), time.Time{})
-		time.Sleep(10 * time.Second)
-		q.becomes(func() { q.news.Offset = 9 * time.Second.Microseconds() })
-		assert.LessOrEqual(t, (<-sleeps).at, 11*time.Second)
+		time.Sleep(30 * time.Second)
+		q.becomes(func() { q.news.Offset, q.news.Paused = 25*time.Second.Microseconds(), 0 })
+		assert.InDelta(t, 35*time.Second, (<-stays).at, float64(time.Second))
 	})
 }
 
