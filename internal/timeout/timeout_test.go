@@ -17,15 +17,6 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-func TestACallReturnsWhatItReturns(t *testing.T) {
-	answer, err := Call(t.Context(), time.Second, func(context.Context) (int, error) { return 7, nil })
-	require.NoError(t, err)
-	require.Equal(t, 7, answer)
-	broken := errors.New("broken")
-	_, err = Call(t.Context(), time.Second, func(context.Context) (int, error) { return 0, broken })
-	require.Equal(t, broken, err)
-}
-
 // stubborn does not look at its ctx for a minute.
 func stubborn(ctx context.Context) (int, error) {
 	time.Sleep(time.Minute)
