@@ -44,55 +44,6 @@ func TestALostReplyConsumesOnceAtMostAndItsPermitsPassUnused(t *testing.T) {
 	}
 }
 
-// Loud: nobody waits for one time-out after the other.
-func TestABlackHoleFailsAllInLineAtOnce(t *testing.T) {
-	t.Parallel()
-	const patience = 2 * time.Second
-	rdb, faults := client(t, redistest.StartServer(t).Addr(), patience)
-	l := limiter(t, rdb, fairlimit.PerHour(10))
-	require.NoError(t, l.Wait(t.Context()))
-	faults.BlackHole()
-	start := time.Now()
-	lineUp(t, faults, 20, func(ctx context.Context, i int) {
-		want := fairlimit.ErrOutcomeUnknown
-		if i > 0 {
-			want = fairlimit.ErrUnreachable // nothing was sent
-		}
-		err := l.Wait(ctx)
-		assert.ErrorIs(t, err, want, i)
-		assert.NotErrorIs(t, err, context.DeadlineExceeded)
-	})()
-	require.Less(t, time.Since(start), 2*patience)
-	faults.Heal()
-	require.NoError(t, l.Wait(t.Context()))
-	require.Equal(t, 8, status(t, l).Available)
-}
-
-func TestAFallbackTakesOverInABlackHoleAndComesBack(t *testing.T) {
-	t.Parallel()
-	rdb, faults := client(t, redistest.StartServer(t).Addr(), time.Second)
-	told := make(chan error, 10)
-	q := limiter(t, rdb, fairlimit.PerHour(1000),
-		fairlimit.WithTrace(&fairlimit.Trace{FellBack: func(why error) { told <- why }}))
-	l := fairlimit.Fallback(q, fairlimit.FailOpen)
-	require.NoError(t, l.Wait(t.Context()))
-	faults.BlackHole()
-	lineUp(t, faults, 20, func(ctx context.Context, i int) { assert.NoError(t, l.Wait(ctx), i) })()
-	require.Error(t, <-told)
-	count, start := sent(faults), time.Now()
-	for range 1000 {
-		require.NoError(t, l.Wait(t.Context()))
-	}
-	require.LessOrEqual(t, count.Load(), int64(time.Since(start)/time.Second)+1, "Redis is asked once a second")
-	require.Empty(t, told)
-	faults.Heal()
-	eventually(t, func() bool { return l.Wait(t.Context()) == nil && len(told) > 0 }, "Redis decides again")
-	require.NoError(t, <-told)
-	available := status(t, q).Available
-	require.NoError(t, l.Wait(t.Context()))
-	require.Equal(t, available-1, status(t, q).Available)
-}
-
 // FIFO.
 func TestWithRetryCallersStayInLineInOrder(t *testing.T) {
 	t.Parallel()
@@ -125,7 +76,9 @@ func TestALimiterWorksOverTLSAndAConnectionThatCannotBeMadeIsNamedWithAHint(t *t
 		options redis.Options
 		hint    string
 	}{
-		"no certificate":           {redis.Options{Addr: secure, TLSConfig: &tls.Config{RootCAs: config.RootCAs}}, "certificate"},
+		"no certificate": {
+			redis.Options{Addr: secure, TLSConfig: &tls.Config{RootCAs: config.RootCAs}}, "certificate",
+		},
 		"an unknown authority":     {redis.Options{Addr: secure, TLSConfig: &tls.Config{}}, "unknown authority"},
 		"plain text to a TLS port": {redis.Options{Addr: secure}, "rediss://"},
 		"TLS to a plain port":      {redis.Options{Addr: server.Addr(), TLSConfig: config}, "redis://"},

@@ -122,21 +122,6 @@ func TestAnEvictedKeyNeverLeadsBeyondTheQuota(t *testing.T) {
 	}
 }
 
-func TestForgottenScriptsAreSentAgainWithoutAnError(t *testing.T) {
-	t.Parallel()
-	server := redistest.StartServer(t)
-	rdb, faults := client(t, server.Addr(), time.Minute)
-	for name, e := range engines() {
-		l := limiterOn(t, rdb, e)
-		require.NoError(t, l.Wait(t.Context()), name)
-		require.NoError(t, rdb.ScriptFlush(t.Context()).Err())
-		runs := sent(faults)
-		require.NoError(t, l.Wait(t.Context()), name)
-		require.EqualValues(t, 2, runs.Load(), "%s: by its name, and then in full", name)
-		require.Equal(t, 8, status(t, l).Available, name)
-	}
-}
-
 // holderOf names a server to a process that holds turns.
 const holderOf = "FAIRLIMIT_FAULTS_HOLDER_OF"
 

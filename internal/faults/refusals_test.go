@@ -35,7 +35,7 @@ func TestARefusalIsAnErrorThatNamesTheCauseAndConsumesNothing(t *testing.T) {
 			}
 			server := redistest.StartServer(t)
 			for name, e := range engines() {
-				rdb, _ := client(t, server.Addr(), 3*time.Second)
+				rdb, _ := client(t, server.Addr(), time.Second)
 				l := limiterOn(t, rdb, e)
 				require.NoError(t, l.Wait(t.Context()))
 				require.NoError(t, server.Client().Do(t.Context(), c.refuse...).Err())
