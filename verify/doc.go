@@ -2,8 +2,8 @@
 // internal/model, and looks at what the engine promises. rapid shrinks a history
 // that fails to a few calls.
 //
-//	go test ./...                                     # 25 histories of each kind
-//	go test -rapid.checks=800 -timeout=30m ./...      # ten minutes
+//	go test ./...                                     # 20 histories of each kind
+//	go test -rapid.checks=800 -timeout=30m ./...      # five minutes
 //	go test -run TestStorm -rapid.failfile=... ./...  # the one that failed, again
 //
 // Time is virtual on miniredis, and keys expire by it. [TestSlotsOnRedis] needs a

@@ -116,7 +116,7 @@ func (l *limiter) take(callers []*caller) []engine.Verdict {
 			callers[i].turn, callers[i].comes = a.Turn, l.now+a.Wait.Microseconds()
 			l.note("%v at slot %d, comes at %d", callers[i].n, a.Turn.Slot-beginning, callers[i].comes-beginning)
 			callers[i].of = l
-			l.granted(callers[i])
+			l.granted(callers[i], &news)
 			l.sleepers = append(l.sleepers, callers[i])
 		}
 	}

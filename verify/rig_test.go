@@ -33,7 +33,7 @@ var ctx = context.Background()
 
 // Short, unless -rapid.checks says more.
 func TestMain(m *testing.M) {
-	if err := flag.Set("rapid.checks", "25"); err != nil {
+	if err := flag.Set("rapid.checks", "20"); err != nil {
 		panic(err)
 	}
 	os.Exit(m.Run())

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -9,23 +10,42 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 )
 
-// Several limiters, with pauses, callers that leave, and either requeues or losses
-// that heal at once: strict, in order, and everybody goes. A loss can undo a requeue.
+// Several limiters, or flows, with pauses, callers that leave, and requeues: strict, in
+// order, and everybody goes.
 func TestStorm(t *testing.T) {
 	s := newServer(t)
 	rapid.Check(t, func(t *rapid.T) {
 		w := newWorld(t, s)
+		if rapid.Bool().Draw(t, "flows") {
+			w.limiters = nil
+			for i := range rapid.IntRange(2, 4).Draw(t, "flows") {
+				queue := w.limit.engine(t, s.client).Flow(fmt.Sprint("flow", i), rapid.IntRange(1, 3).Draw(t, "weight"))
+				w.limiters = append(w.limiters, &limiter{world: w, queue: queue, isFlow: true})
+			}
+		}
+		t.Repeat(w.actions())
+		w.end()
+	})
+}
+
+// The same with losses. If all limiters ask before anybody is granted a turn, it is
+// strict, but a loss can undo a requeue. Else at most one quota more goes for each.
+func TestStormWithLosses(t *testing.T) {
+	s := newServer(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t, s)
 		actions := w.actions()
-		if rapid.Bool().Draw(t, "losses") {
+		if rapid.Bool().Draw(t, "heal at once") {
 			delete(actions, "requeue")
 			actions["lose, and heal"] = w.loseAndHeal
+		} else {
+			w.addLosses(actions)
 		}
 		t.Repeat(actions)
 		w.end()
 	})
 }
 
-// loseAndHeal loses all, and lets all limiters ask before anybody is granted a turn.
 func (w *world) loseAndHeal(t *rapid.T) {
 	w.healed = true
 	w.mini.FlushAll()
@@ -36,32 +56,24 @@ func (w *world) loseAndHeal(t *rapid.T) {
 	}
 }
 
-// The same with losses: at most one quota more for each.
-func TestStormWithLosses(t *testing.T) {
-	s := newServer(t)
-	rapid.Check(t, func(t *rapid.T) {
-		w := newWorld(t, s)
-		var replica *copied
-		actions := w.actions()
-		actions["lose"] = func(t *rapid.T) {
-			w.losses++
-			w.mini.FlushAll()
+func (w *world) addLosses(actions map[string]func(*rapid.T)) {
+	var replica *copied
+	actions["lose"] = func(*rapid.T) {
+		w.losses++
+		w.mini.FlushAll()
+	}
+	actions["copy"] = func(t *rapid.T) { replica = w.copy(t) }
+	actions["fail over"] = func(t *rapid.T) {
+		if replica == nil {
+			t.Skip("there is no copy")
 		}
-		actions["copy"] = func(t *rapid.T) { replica = w.copy(t) }
-		actions["fail over"] = func(t *rapid.T) {
-			if replica == nil {
-				t.Skip("there is no copy")
-			}
-			w.losses++
-			w.failOver(t, replica)
-		}
-		actions["reset"] = func(t *rapid.T) {
-			w.losses++ // what has gone counts no more
-			w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Reset(ctx) })
-		}
-		t.Repeat(actions)
-		w.end()
-	})
+		w.losses++
+		w.failOver(t, replica)
+	}
+	actions["reset"] = func(t *rapid.T) {
+		w.losses++ // what has gone counts no more
+		w.steer(t, func(q engine.Queue) (engine.News, error) { return q.Reset(ctx) })
+	}
 }
 
 // Whoever waits keeps its place, on whatever limiter.

@@ -34,7 +34,7 @@ type gone struct {
 
 func newWorld(t *rapid.T, s *server) *world {
 	s.begin()
-	l := genLimit(10*time.Millisecond, 1).Draw(t, "limit")
+	l := genLimit(3*time.Millisecond, 1).Draw(t, "limit")
 	if rapid.Bool().Draw(t, "lateness") {
 		l.guard = 20 * time.Millisecond
 	}
@@ -73,15 +73,13 @@ func (w *world) note(format string, args ...any) {
 }
 
 // granted looks at the order: nobody goes before one who has a turn that stands.
-func (w *world) granted(c *caller) {
+func (w *world) granted(c *caller, news *engine.News) {
 	if c.WasVoid {
 		w.reasked[c.requeue] = append(w.reasked[c.requeue], c)
 	}
 	if w.losses > 0 || w.healed {
 		return
 	}
-	news, err := w.limiters[0].queue.Look(ctx)
-	require.NoError(w.t, err)
 	for _, l := range w.limiters {
 		if !c.WasVoid && !l.isFlow && len(l.again) > 0 {
 			w.t.Fatalf("whoever was made void asks before others")
