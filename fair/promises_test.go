@@ -74,6 +74,27 @@ func TestGivenBackBeforeOthersMakesRoomBehindThem(t *testing.T) {
 	require.Equal(t, []time.Duration{second, second, 2 * second}, l.takes(3), "nobody's slot moves")
 }
 
+func TestGivenBackTwiceOrTooLateFreesNothingElse(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(engine.Quota{Permits: 1000, Per: second, Burst: 2})
+	first := l.take(1)
+	l.take(1)
+	l.back(first, first, first)
+	require.Equal(t, 2, l.status().Available)
+
+	first = l.take(2)
+	l.crowd()
+	l.crowd()
+	r.pass(3 * second)
+	for range 5 { // the first cells count no more, and go
+		l.crowd()
+	}
+	before := r.mini.Dump()
+	l.back(first)
+	require.Equal(t, before, r.mini.Dump())
+}
+
 func TestGivenBackByAFlowMakesRoomInItsShare(t *testing.T) {
 	t.Parallel()
 	l := newRig(t).limiter(each(1, 10*second))
