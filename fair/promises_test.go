@@ -86,7 +86,7 @@ func TestGivenBackTwiceOrTooLateFreesNothingElse(t *testing.T) {
 	first = l.take(2)
 	l.crowd()
 	l.crowd()
-	r.pass(3 * second)
+	r.pass(1100 * ms)
 	for range 5 { // the first cells count no more, and go
 		l.crowd()
 	}
@@ -211,6 +211,18 @@ func TestRequeueLeavesWhoIsDueSoon(t *testing.T) {
 	require.True(t, news.Stands(soon.Turn))
 	require.False(t, news.Stands(later.Turn))
 	require.Equal(t, 1200*ms, l.again().Wait)
+}
+
+func TestRequeueFreesTheSharesOfFlows(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(1, 10*second))
+	one, other := l.flow("one", 1), l.flow("other", 1)
+	other.take(1)
+	one.take(1)
+	r.pass(ms)
+	l.requeue()
+	require.Equal(t, 10*second-ms, one.again().Wait)
 }
 
 func TestHealingWhatWasLostCountsOnceWhoKnowsAsks(t *testing.T) {
