@@ -253,6 +253,22 @@ func TestHealingAPauseAndARequeue(t *testing.T) {
 	require.False(t, news.Stands(waiting[2].Turn))
 }
 
+func TestHealingARequeueThatAnOldCopyLacks(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	b.takes(2)
+	waiting := b.take(1)
+	old, err := r.mini.Get(queueKey)
+	require.NoError(t, err)
+	r.pass(ms)
+	a.requeue()
+	require.NoError(t, r.mini.Set(queueKey, old))
+	require.True(t, pointer(b.look()).Stands(waiting.Turn))
+	require.Equal(t, engine.NotYet, a.verdict())
+	require.False(t, pointer(b.look()).Stands(waiting.Turn))
+}
+
 // A requeue that found no queue holds as well.
 func TestHealingWhoSleepsHearsOfARequeueAfterALoss(t *testing.T) {
 	t.Parallel()
@@ -274,9 +290,10 @@ func TestHealingAPauseBehindANewQueue(t *testing.T) {
 	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
 	a.pause(time.Minute)
 	r.lose()
+	r.pass(ms)
 	require.Zero(t, b.take(1).Wait)
-	require.GreaterOrEqual(t, a.take(1).Wait, time.Minute)
-	require.Equal(t, time.Minute, b.status().Paused)
+	require.GreaterOrEqual(t, a.take(1).Wait, time.Minute-ms)
+	require.Equal(t, time.Minute-ms, b.status().Paused)
 }
 
 // So turns of the older queue can still be given back.
