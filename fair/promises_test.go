@@ -332,12 +332,15 @@ func TestBoundedAllKeysExpire(t *testing.T) {
 		"a reset":    func(l *limiter) { l.takes(2); l.reset() },
 	} {
 		r := newRig(t)
-		client(r.limiter(each(1, second)))
+		l := r.limiter(each(1, second))
+		client(l)
 		for _, key := range r.mini.Client.Keys(ctx, "*").Val() {
 			require.Positive(t, r.mini.Client.PTTL(ctx, key).Val(), "%s: %s", name, key)
 		}
 		r.pass(2 * time.Hour)
 		require.Empty(t, r.mini.Client.Keys(ctx, "*").Val(), name)
+		_, news := l.ask(engine.Request{N: 1})
+		require.False(t, news.Restored, "%s: nothing was lost", name)
 	}
 }
 
