@@ -195,6 +195,7 @@ func TestTurnsOfALostQueueThatWasPausedDoNotComeEarly(t *testing.T) {
 	other.take(2)
 	answers, news := knows.ask(engine.Request{N: 1, MaxWait: engine.Forever})
 	require.Equal(t, second, answers[0].Wait, "of three permits that it knows of, one is missing")
+	require.Equal(t, 2*second, knows.take(1).Wait, "which counts when its turn comes")
 	require.NotEqual(t, turn.Turn.Queue, news.Queue, "its slots would mean other times")
 }
 
