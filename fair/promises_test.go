@@ -180,6 +180,16 @@ func TestHeard(t *testing.T) {
 	require.Equal(t, engine.Status{Available: 1}, a.status())
 }
 
+func TestHeardAPauseOfAnEmptyQueue(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	l := r.limiter(each(1, second))
+	l.pause(time.Minute)
+	require.Equal(t, []string{queueKey}, r.mini.Keys())
+	r.pass(30 * second)
+	require.Equal(t, engine.Status{Delay: 30 * second, Paused: 30 * second}, l.status())
+}
+
 func TestRequeueKeepsTheOrderAndCountsWhatHasGone(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)

@@ -138,7 +138,7 @@ var limiterCases = []testCase{
 		s.granted(e, 1)
 		require.NoError(s, s.rdb.ScriptFlush(s.Context()).Err())
 		s.granted(e, 1)
-		faults.Lose(1, "evalsha", redistest.Cut)
+		faults.Lose(redistest.Cut)
 		_, _, err := e.Take(s.Context(), []engine.Request{{N: 1}})
 		require.ErrorIs(s, err, engine.ErrOutcomeUnknown)
 		require.Equal(s, 7, s.status(e).Available)

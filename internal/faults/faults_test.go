@@ -1,13 +1,11 @@
 package faults_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"os"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,17 +48,6 @@ func client(t *testing.T, addr string, patience time.Duration) (*redis.Client, *
 	return rdb, redistest.Break(rdb)
 }
 
-// sent counts the scripts that are sent from now on.
-func sent(faults *redistest.Faults) *atomic.Int64 {
-	count := new(atomic.Int64)
-	faults.Watch(func(command []byte) {
-		if bytes.Contains(command, []byte("\r\neval")) {
-			count.Add(1)
-		}
-	})
-	return count
-}
-
 // takeAll takes one permit after the other until there is none left, and returns
 // how many it got.
 func takeAll(t *testing.T, l fairlimit.Limiter) (granted int) {
@@ -96,14 +83,14 @@ func eventually(t *testing.T, condition func() bool, what string) {
 // lineUp starts n calls, each once the one before stands in line, and the first
 // one's question is under way. The returned function waits for all.
 func lineUp(t *testing.T, faults *redistest.Faults, n int, call func(ctx context.Context, i int)) (wait func()) {
-	count := sent(faults)
+	sent := faults.Scripts()
 	var all sync.WaitGroup
 	for i := range n {
 		stands := make(chan struct{})
 		ctx := inLine{t.Context(), sync.OnceFunc(func() { close(stands) })}
 		all.Go(func() { call(ctx, i) })
 		<-stands
-		eventually(t, func() bool { return count.Load() > 0 }, "the first one asks")
+		eventually(t, func() bool { return faults.Scripts() > sent }, "the first one asks")
 	}
 	return all.Wait
 }

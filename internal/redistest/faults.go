@@ -16,22 +16,22 @@ import (
 // bubble as well. Any goroutine may call its methods.
 //
 //	faults := redistest.Break(rdb)
-//	faults.Lose(1, "evalsha", redistest.Unanswered)
+//	faults.Lose(redistest.Unanswered)
 type Faults struct {
 	Hook // of commands
 
-	mu     sync.Mutex
-	conns  map[*faultyConn]bool
-	hole   bool
-	losing []loss
-	seen   func(command []byte)
+	mu      sync.Mutex
+	conns   map[*faultyConn]bool
+	hole    bool
+	next    Loss // of the next script
+	scripts int
 }
 
-// Loss is what becomes of a command whose answer is lost.
+// Loss is what becomes of a script whose answer is lost.
 type Loss int
 
 const (
-	// Unsent: the connection ends before the server has the command.
+	// Unsent: the connection ends before the server has the script.
 	Unsent Loss = iota + 1
 
 	// Unanswered: the server runs it, and the answer disappears.
@@ -40,12 +40,6 @@ const (
 	// Cut: the server runs it, and the connection ends in place of the answer.
 	Cut
 )
-
-type loss struct {
-	left int
-	word []byte
-	how  Loss
-}
 
 // Break puts faults on the connections that the client opens from now on: all of
 // them, if it is new.
@@ -59,11 +53,18 @@ func Break(rdb redis.UniversalClient) *Faults {
 	return f
 }
 
-// Lose loses the answers to the next n commands in which the word is.
-func (f *Faults) Lose(n int, word string, how Loss) {
+// Lose loses the answer to the next script.
+func (f *Faults) Lose(how Loss) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.losing = append(f.losing, loss{n, []byte(word), how})
+	f.next = how
+}
+
+// Scripts is how many scripts were sent.
+func (f *Faults) Scripts() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.scripts
 }
 
 // BlackHole lets what is sent disappear, and nothing arrive. Connections that were
@@ -74,11 +75,11 @@ func (f *Faults) BlackHole() {
 	f.hole = true
 }
 
-// Heal ends [Faults.Lose] and [Faults.BlackHole].
+// Heal ends [Faults.BlackHole].
 func (f *Faults) Heal() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.losing, f.hole = nil, false
+	f.hole = false
 	for conn := range f.conns {
 		if conn.over {
 			_ = conn.Conn.Close()
@@ -86,26 +87,13 @@ func (f *Faults) Heal() {
 	}
 }
 
-// Watch calls see with every command, as it is sent, from now on, one at a time.
-// It must not call the faults.
-func (f *Faults) Watch(see func(command []byte)) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.seen = see
-}
-
 // fate is what becomes of a command, under mu.
-func (f *Faults) fate(command []byte) Loss {
-	if f.seen != nil {
-		f.seen(command)
+func (f *Faults) fate(command []byte) (how Loss) {
+	if bytes.Contains(command, []byte("\r\neval")) {
+		f.scripts++
+		how, f.next = f.next, 0
 	}
-	for i := range f.losing {
-		if l := &f.losing[i]; l.left > 0 && bytes.Contains(bytes.ToLower(command), l.word) {
-			l.left--
-			return l.how
-		}
-	}
-	return 0
+	return how
 }
 
 func passOn(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
