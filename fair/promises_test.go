@@ -320,6 +320,21 @@ func TestHealingGoesOnAsTheOlderQueue(t *testing.T) {
 	require.Equal(t, last.Turn.Queue, b.look().Queue)
 }
 
+// One of the two keys was evicted. Without the log all counts at the newest slot.
+func TestHealingAHeadOrALogAlone(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string][]time.Duration{
+		queueKey:            {0, 0, 10 * second},
+		queueKey + ":calls": {5 * second, 15 * second, 15 * second},
+	} {
+		r := newRig(t)
+		r.limiter(each(2, 10*second)).takes(2)
+		r.pass(5 * second)
+		require.True(t, r.mini.Del(key))
+		require.Equal(t, want, r.limiter(each(2, 10*second)).takes(3), key)
+	}
+}
+
 // How late the slots are then, package verify measures.
 func TestBounded(t *testing.T) {
 	t.Parallel()
