@@ -157,21 +157,16 @@ func TestEveryCallEndsAfterFiveSeconds(t *testing.T) {
 
 // Nothing is granted, and nothing changes, until somebody resets the queue.
 func TestAKeyThatHoldsSomethingElseIsAnError(t *testing.T) {
-	const head = "fairlimit:{n}"
-	text := func(key, value string) func(*redistest.MiniServer) error {
-		return func(server *redistest.MiniServer) error { return server.Set(key, value) }
-	}
-	each(t, map[string]func(*redistest.MiniServer) error{
-		"a list":                    func(s *redistest.MiniServer) error { _, err := s.Lpush(head, "x"); return err },
-		"other text":                text(head, "x"),
-		"an older release":          text(head, "\x04\x00\x01\xff 12"),
-		"words that are no numbers": text(head, "1 2 3 4 5 6 7 x calls"),
-		"a log that is none":        text(head+":calls", "x"),
-	}, func(t *testing.T, server *redistest.MiniServer, spoil func(*redistest.MiniServer) error) {
-		require.NoError(t, spoil(server))
+	each(t, map[string][2]string{
+		"other text":                {"fairlimit:{n}", "x"},
+		"an older release":          {"fairlimit:{n}", "\x04\x00\x01\xff 12"},
+		"words that are no numbers": {"fairlimit:{n}", "1 2 3 4 5 6 7 x calls"},
+		"a log that is none":        {"fairlimit:{n}:calls", "x"},
+	}, func(t *testing.T, server *redistest.MiniServer, holds [2]string) {
+		require.NoError(t, server.Set(holds[0], holds[1]))
 		q, before := queueOf(t, server.Client, "n", fairlimit.PerHour(5)), server.Dump()
 		asks := []string{"Wait", "WaitN", "Allow", "ReserveN", "Take"}
-		if server.Exists(head) {
+		if server.Exists("fairlimit:{n}") {
 			asks = append(asks, "Status", "Pause", "Resume", "Requeue")
 		}
 		for _, method := range asks {

@@ -293,7 +293,9 @@ func TestWhoStoodBehindACallerThatLeavesIsAskedFor(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, (<-first).err, context.Canceled)
 		began := time.Now()
-		(<-e.asked).grants()
+		q := <-e.asked
+		require.Equal(t, []int{1}, q.permits(), "who has left is not asked for")
+		q.grants()
 		require.NoError(t, (<-second).err)
 		require.Zero(t, time.Since(began))
 	})
