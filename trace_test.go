@@ -40,8 +40,8 @@ func (e *events) trace() *fairlimit.Trace {
 func (e *events) told() []string {
 	synctest.Wait()
 	defer e.Reset()
-	text := strings.NewReplacer("level=DEBUG msg=", "", "level=", "", "msg=", "", "fairlimit: ", "", `"`, "").Replace(e.String())
-	return strings.FieldsFunc(text, func(r rune) bool { return r == '\n' })
+	short := strings.NewReplacer("level=DEBUG msg=", "", "level=", "", "msg=", "", "fairlimit: ", "", `"`, "")
+	return strings.FieldsFunc(short.Replace(e.String()), func(r rune) bool { return r == '\n' })
 }
 
 func TestATraceIsToldWhatHappens(t *testing.T) {

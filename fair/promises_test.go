@@ -2,6 +2,7 @@ package fair
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -105,6 +106,16 @@ func TestGivenBackByAFlowMakesRoomInItsShare(t *testing.T) {
 	require.Equal(t, engine.NotYet, answers[0].Verdict)
 	one.back(held)
 	require.Equal(t, 10*second, one.take(1).Wait)
+}
+
+func TestInAShareATurnCountsByTheUnitOfWhichItTakesMost(t *testing.T) {
+	t.Parallel()
+	cfg := configOf(each(10, second))
+	cfg.Units = []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{each(1000, second)}}}
+	request := engine.Request{N: 1, Amounts: "tokens=500", MaxWait: engine.Forever} // as 5 calls
+	answers, _ := newRig(t).limiterOf(cfg).flow("one", 1).ask(slices.Repeat([]engine.Request{request}, 5)...)
+	require.Equal(t, engine.Granted, answers[3].Verdict)
+	require.Equal(t, engine.NotYet, answers[4].Verdict, "20 may lie ahead")
 }
 
 func TestTurnsOfSeveralFlowsStandApartUntilOneIsIdle(t *testing.T) {

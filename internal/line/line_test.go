@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -158,16 +159,36 @@ func TestHowLongACallerAcceptsToWaitIsWorkedOutWhenItsQuestionIsSent(t *testing.
 	})
 }
 
-func TestWhatWasGrantedToACallerThatHasLeftGoesBack(t *testing.T) {
-	test(t, func(t *testing.T, e *fake, l *line.Line) {
-		ctx, leave := context.WithCancel(t.Context())
-		left := asks(ctx, l, line.Request{N: 3})
-		q := <-e.asked
-		leave()
-		require.ErrorIs(t, (<-left).err, context.Canceled, "it does not wait for the answer")
-		q.grants()
-		synctest.Wait()
-		require.Equal(t, [][]engine.Return{{{Turn: engine.Turn{N: 3}, N: 3}}}, e.returned)
+// leaving is an engine whose callers leave as it answers.
+type leaving struct {
+	engine.Engine
+	leave    func()
+	returned atomic.Int64
+}
+
+func (e *leaving) Take(_ context.Context, requests []engine.Request) ([]engine.Answer, engine.News, error) {
+	e.leave()
+	return []engine.Answer{{Verdict: engine.Granted, Turn: engine.Turn{N: requests[0].N}}}, engine.News{}, nil
+}
+
+func (e *leaving) GiveBack(_ context.Context, returns []engine.Return) error {
+	e.returned.Add(int64(len(returns)))
+	return nil
+}
+
+func TestWhatIsGrantedIsTakenOrGoesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, granted, taken := &leaving{}, 2000, 0
+		l := &line.Line{Engine: e, Patience: time.Minute}
+		for range granted {
+			ctx, leave := context.WithCancel(t.Context())
+			e.leave = leave
+			if _, err := l.Ask(ctx, line.Request{N: 1}); err == nil {
+				taken++
+			}
+			synctest.Wait()
+		}
+		assert.EqualValues(t, granted-taken, e.returned.Load())
 	})
 }
 
