@@ -57,49 +57,46 @@ func TestNoMethodOfAnAdminOutlastsItsCtx(t *testing.T) {
 	})
 }
 
-// Errors come from a server that is not there, and from before Redis is asked.
-func TestAnErrorOfAnAdminNamesItsLimiterOnce(t *testing.T) {
+func TestAnErrorOfAnAdminSaysWhyAndNamesItsLimiterOnce(t *testing.T) {
 	t.Parallel()
-	_, opened := window.Open(nil, "tax-office")
-	a := open(t, redistest.Nowhere(t), "tax-office")
-	errs := []error{opened, a.Release(t.Context(), -1), a.SetRate(t.Context(), window.Rate{})}
-	for _, call := range methods(a) {
-		errs = append(errs, call(t.Context()))
+	rdb := redistest.Nowhere(t)
+	a := open(t, rdb, "tax-office")
+	opens := func(client redis.UniversalClient, opts ...window.Option) error {
+		_, err := window.Open(client, "tax-office", opts...)
+		return err
 	}
-	for _, err := range errs {
+	sets := func(rate window.Rate) error { return a.SetRate(t.Context(), rate) }
+	namedOnce := func(err error) {
 		require.ErrorContains(t, err, `fairlimit: "tax-office": `)
 		for _, once := range []string{"fairlimit: ", `"tax-office"`} {
 			require.Equal(t, 1, strings.Count(err.Error(), once), err)
 		}
 	}
-}
-
-func TestBadArgumentsOfTheAdministration(t *testing.T) {
-	t.Parallel()
-	rdb := redistest.Nowhere(t)
-	for _, client := range []redis.UniversalClient{nil, (*redis.Client)(nil)} {
-		_, err := window.Open(client, "n")
-		require.ErrorIs(t, err, window.ErrInvalidArgument)
+	for _, c := range []struct {
+		says string
+		err  error
+	}{
+		{"no client", opens(nil)},
+		{"no client", opens((*redis.Client)(nil))},
+		{"nil option", opens(rdb, nil)},
+		{"empty id", opens(rdb, window.PerClient(""))},
+		{"not for Open", opens(rdb, window.KeepAlive(time.Second))},
+		{"not for Open", opens(rdb, window.RetryTick(time.Second))},
+		{"Permits is -1", sets(window.Rate{Permits: -1, Per: time.Second})},
+		{"Per is -1s", sets(window.Rate{Permits: 1, Per: -time.Second})},
+		{"Mode is 2", sets(window.Rate{Permits: 1, Per: time.Second, Mode: 2})},
+		{"KeepAlive is 999ms", sets(window.Rate{Permits: 1, Per: time.Second, KeepAlive: 999 * time.Millisecond})},
+		{"want at least 0", a.Release(t.Context(), -1)},
+	} {
+		require.ErrorIs(t, c.err, window.ErrInvalidArgument)
+		require.ErrorContains(t, c.err, c.says)
+		namedOnce(c.err)
+	}
+	for _, call := range methods(a) {
+		namedOnce(call(t.Context()))
 	}
 	_, err := window.Open(rdb, "")
 	require.ErrorIs(t, err, window.ErrInvalidArgument)
-	for what, opt := range map[string]window.Option{
-		"a nil option": nil, "no client id": window.PerClient(""), "a keep-alive": window.KeepAlive(time.Second),
-		"a retry tick": window.RetryTick(time.Second),
-	} {
-		_, err := window.Open(rdb, "n", opt)
-		require.ErrorIs(t, err, window.ErrInvalidArgument, what)
-	}
-	for says, rate := range map[string]window.Rate{
-		"Permits is -1":            {Permits: -1, Per: time.Second},
-		"Per is -1s":               {Permits: 1, Per: -time.Second},
-		"Mode is 2":                {Permits: 1, Per: time.Second, Mode: 2},
-		"KeepAlive is 999ms, want": {Permits: 1, Per: time.Second, KeepAlive: 999 * time.Millisecond},
-	} {
-		err := open(t, rdb, "n").SetRate(t.Context(), rate)
-		require.ErrorIs(t, err, window.ErrInvalidArgument)
-		require.ErrorContains(t, err, says)
-	}
 }
 
 func TestTheKeysLiveAsLongAsTheRate(t *testing.T) {

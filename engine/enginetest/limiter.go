@@ -40,18 +40,6 @@ var limiterCases = []testCase{
 		}
 		require.ErrorIs(s, answers[2].Err, engine.ErrExceedsQuota)
 	}},
-	{"has room after the wait that it told", "If nobody else asks.", func(s *subject) {
-		e := s.engine(3, 200*time.Millisecond)
-		s.granted(e, 1)
-		time.Sleep(20 * time.Millisecond)
-		s.granted(e, 2)
-		for _, n := range []int{1, 3, 3} {
-			if a := s.ask(e, n, 0); a.Verdict != engine.Granted { // a slow machine may have let the window pass
-				time.Sleep(a.Wait)
-				s.granted(e, n)
-			}
-		}
-	}},
 	{"what was given back is free", "After Reset it is nobody's any more.", func(s *subject) {
 		e := s.engine(5, long)
 		s.granted(e, 2)
