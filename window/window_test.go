@@ -74,7 +74,7 @@ func TestWhatItCannotHonourIsAnErrorAtConstruction(t *testing.T) {
 func TestNamesWhoseKeysAClusterKeepsApartAreRefused(t *testing.T) {
 	t.Parallel()
 	rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1"}})
-	defer redistest.Close(rdb)
+	defer func() { _ = rdb.Close() }()
 	for name, opts := range map[string][]window.Option{
 		"a}b": nil, "a{b": nil, "{}x": nil, "a{}{b}": nil, "c{d": {window.PerClient("}")},
 	} {

@@ -220,9 +220,9 @@ func TestWhoLinesUpAgainStandsBeforeWhoComesNew(t *testing.T) {
 	test(t, func(t *testing.T, e *fake, l *line.Line) {
 		began := time.Now()
 		asks(t.Context(), l, line.Request{N: 1})
-		(<-e.asked).notYet(10 * time.Second)
-		synctest.Wait()
+		under := <-e.asked
 		asks(t.Context(), l, line.Request{N: 2})
+		under.notYet(10 * time.Second)
 		time.Sleep(3 * time.Second)
 		asks(t.Context(), l, line.Request{N: 9, WasVoid: true, Slot: 9})
 		q := <-e.asked
