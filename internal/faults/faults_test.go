@@ -66,12 +66,11 @@ func unavailable(err error) bool {
 	return errors.Is(err, fairlimit.ErrUnreachable) || errors.Is(err, fairlimit.ErrOutcomeUnknown)
 }
 
-// needsRedis7 skips the rest of a test on an older Redis.
-func needsRedis7(t *testing.T, because string) {
+// isRedis6 reports whether the servers are older than Redis 7, which has options that
+// some faults need.
+func isRedis6(t *testing.T) bool {
 	v := redistest.Standalone(t).InfoMap(t.Context(), "server").Item("Server", "redis_version")
-	if strings.HasPrefix(v, "6.") {
-		t.Skip(because)
-	}
+	return strings.HasPrefix(v, "6.")
 }
 
 // eventually waits for a condition.
