@@ -68,10 +68,11 @@ func (e *fake) GiveBack(_ context.Context, returns []engine.Return) error {
 
 func (e *fake) Status(context.Context) (engine.Status, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	e.statuses++
-	time.Sleep(e.takes)
-	return engine.Status{}, e.status
+	takes, status := e.takes, e.status
+	e.mu.Unlock()
+	time.Sleep(takes)
+	return engine.Status{}, status
 }
 
 func (q question) permits() (all []int) {
@@ -295,10 +296,15 @@ func TestWithRetryTheLineAsksAgainInOrder(t *testing.T) {
 		time.Sleep(20 * time.Second)
 		e.mu.Lock()
 		assert.InDelta(t, 28, e.statuses, 14, "from 50 ms to a second apart")
+		e.takes = 10 * time.Second
+		e.mu.Unlock()
+		time.Sleep(5 * time.Second)
+		asks(t.Context(), l, line.Request{N: 5}) // while the status is read
+		e.mu.Lock()
 		e.status = nil
 		e.mu.Unlock()
 		q := <-e.asked
-		assert.Equal(t, []int{1, 4}, q.permits())
+		assert.Equal(t, []int{1, 4, 5}, q.permits())
 		q.grants()
 		require.NoError(t, (<-first).err)
 	})
