@@ -104,12 +104,14 @@ func TestASleeperWakesWhenItsTurnComesOrItsCtxEnds(t *testing.T) {
 	})
 }
 
+// Up to the pause Redis is away.
 func TestSleepersHearOfAPauseAndAResumeWithinASecond(t *testing.T) {
 	test(t, func(t *testing.T, q *queue) {
 		stays := q.sleeps(t.Context(), turn(10*time.Second), time.Time{})
 		late := q.sleeps(t.Context(), turn(11*time.Second), time.Now().Add(30*time.Second))
+		q.becomes(func() { q.err = errors.New("away") })
 		time.Sleep(3 * time.Second)
-		q.becomes(func() { q.news.Offset, q.news.Paused = time.Minute.Microseconds(), time.Minute })
+		q.becomes(func() { q.err, q.news.Offset, q.news.Paused = nil, time.Minute.Microseconds(), time.Minute })
 		refused := <-late
 		require.Equal(t, turns.ErrTooLate, refused.err)
 		assert.LessOrEqual(t, refused.at, 4*time.Second)
