@@ -195,6 +195,11 @@ func TestSlowAnswersDoNotPutATurnOff(t *testing.T) {
 		q.Hear(&n)
 		due, _ := q.Due(told, &n)
 		assert.InDelta(t, 1070*time.Millisecond, due.Sub(q.began), 1e6, "60 ms after a minute")
+		n = q.tells(90 * time.Millisecond)
+		n.Now -= 5 * time.Second.Microseconds()
+		q.Hear(&n)
+		due, _ = q.Due(told, &n)
+		assert.InDelta(t, 6*time.Second, due.Sub(q.began), 1e6, "the server's clock was set back")
 	})
 }
 
