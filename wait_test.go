@@ -39,6 +39,7 @@ func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 
 		q = queueOf(t, server.Client, "tax-office", fairlimit.Every(time.Minute), fairlimit.WithMaxWait(30*time.Second))
 		require.ErrorContains(t, q.Wait(within(t, time.Hour)), "in 1m0s, later than WithMaxWait (30s left) allows")
+		require.ErrorContains(t, q.Wait(within(t, 5*time.Second)), "later than ctx's deadline (5s left) allows")
 		_, err = q.ReserveN(t.Context(), 1)
 		require.ErrorAs(t, err, new(*fairlimit.RefusedError))
 	})
