@@ -120,9 +120,8 @@ func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPip
 	return next
 }
 
-// Long returns how much of something a test does: the short amount, or the
-// long one if FAIRLIMIT_LONG=1. The short amount keeps every promise under
-// test, on fewer histories. .ci/run sets the variable.
+// Long returns how much of something a test does: the short amount, or the long
+// one if FAIRLIMIT_LONG=1.
 func Long[T any](short, long T) T {
 	if os.Getenv("FAIRLIMIT_LONG") == "1" {
 		return long
