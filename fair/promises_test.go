@@ -221,19 +221,6 @@ func TestRequeueKeepsTheOrderAndCountsWhatHasGone(t *testing.T) {
 
 func pointer(n engine.News) *engine.News { return &n }
 
-// Turns that are due before everybody has heard are kept to, and count.
-func TestRequeueLeavesWhoIsDueSoon(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	l := r.limiter(each(1, 600*ms))
-	l.take(1)
-	soon, later := l.take(1), l.take(1)
-	news := l.requeue()
-	require.True(t, news.Stands(soon.Turn))
-	require.False(t, news.Stands(later.Turn))
-	require.Equal(t, 1200*ms, l.again().Wait)
-}
-
 func TestRequeueFreesTheSharesOfFlows(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
