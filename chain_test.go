@@ -91,6 +91,11 @@ func TestAChainIsALimiterOfTheNarrowest(t *testing.T) {
 		require.ErrorIs(t, chain.Wait(within(t, time.Second)), fairlimit.ErrPaused)
 		require.NoError(t, chain.Reset(t.Context()))
 		assert.Equal(t, fairlimit.Status{Available: 3}, status(t, chain))
+
+		reserve(t, two, 5)
+		began := time.Now()
+		require.ErrorIs(t, fairlimit.Chain(two, one).WaitN(t.Context(), 4), fairlimit.ErrExceedsQuota)
+		assert.Zero(t, time.Since(began), "it does not wait for the first")
 	})
 }
 
