@@ -77,13 +77,17 @@ func TestRedisIsAskedAgainAfterASecond(t *testing.T) {
 		}))
 		s := &second{}
 		l := fairlimit.Fallback(q, s)
-		w.is(traffic{before: noConnection})
+		w.is(traffic{there: 500 * time.Millisecond, before: noConnection})
+		var all []<-chan error
 		for range 30 {
-			require.NoError(t, l.Wait(t.Context()))
+			all = append(all, waits(t.Context(), l))
 			time.Sleep(100 * time.Millisecond)
 		}
+		for _, waited := range all {
+			require.NoError(t, <-waited)
+		}
 		asked, _ := w.counts()
-		assert.Equal(t, 3, asked)
+		assert.Equal(t, 2, asked, "by one caller at a time, who takes half a second")
 		require.EqualValues(t, 30, s.permits.Load())
 		w.is(traffic{})
 		time.Sleep(time.Second)

@@ -112,7 +112,7 @@ func TestACancelThatFailedMayBeTriedAgain(t *testing.T) {
 		require.NoError(t, unknown.Cancel(t.Context()), "it is not sent twice")
 		require.NoError(t, kept.Wait(t.Context()), "the permits are held")
 		late := reserve(t, q, 1)
-		time.Sleep(1500 * time.Millisecond)
+		time.Sleep(1100 * time.Millisecond)
 		require.NoError(t, late.Cancel(t.Context()), "its slot has passed, so nothing happens")
 		require.NoError(t, late.Wait(t.Context()))
 	})
