@@ -365,6 +365,7 @@ func TestALateStatusOfAnOverdueQuestionHarmsNobody(t *testing.T) {
 		ctx, leave := context.WithCancel(t.Context())
 		first := asks(ctx, l, line.Request{N: 1})
 		(<-e.asked).fails(engine.ErrUnreachable)
+		synctest.Wait()
 		leave()
 		require.ErrorIs(t, (<-first).err, engine.ErrUnreachable)
 		now := asks(t.Context(), l, line.Request{N: 2, Now: true})
