@@ -77,7 +77,7 @@ func TestRedisIsAskedAgainAfterASecond(t *testing.T) {
 		}))
 		s := &second{}
 		l := fairlimit.Fallback(q, s)
-		w.is(traffic{there: 500 * time.Millisecond, before: noConnection})
+		w.is(traffic{there: 550 * time.Millisecond, before: noConnection})
 		var all []<-chan error
 		for range 30 {
 			all = append(all, waits(t.Context(), l))
@@ -87,7 +87,7 @@ func TestRedisIsAskedAgainAfterASecond(t *testing.T) {
 			require.NoError(t, <-waited)
 		}
 		asked, _ := w.counts()
-		assert.Equal(t, 2, asked, "by one caller at a time, who takes half a second")
+		assert.Equal(t, 2, asked, "by one caller at a time, who takes 550 ms")
 		require.EqualValues(t, 30, s.permits.Load())
 		w.is(traffic{})
 		time.Sleep(time.Second)
