@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/speed"
 )
@@ -22,42 +21,33 @@ const speedIntro = `bench speed measures how fast the library is, each figure be
 `
 
 // parseSpeed reads the command line behind "speed".
-func parseSpeed(args []string, help io.Writer) (r speed.Run, json string, err error) {
+func parseSpeed(args []string, help io.Writer) (r speed.Run, err error) {
 	flags := flag.NewFlagSet("bench speed", flag.ContinueOnError)
 	flags.StringVar(&r.Redis, "redis", "",
 		"`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")
-	flags.StringVar(&json, "json", "",
-		"`file` for the figures as JSON, one object a line for each; - is standard output")
 	quick := flags.Bool("quick", false, "fewer and shorter rounds, for a look in between")
-	flags.StringVar(&r.Rows, "rows", "", "`text`: only rows that have it in their names, such as script, call or size")
+	flags.StringVar(&r.Rows, "rows", "", "`text`: only rows that have it in their names, such as script or Wait")
 	err = readFlags(flags, args, speedIntro, help)
-	r.Rounds, r.Round = 7, 500*time.Millisecond
+	r.Rounds, r.Round = 7, "400ms"
 	if *quick {
-		r.Rounds, r.Round = 3, 200*time.Millisecond
+		r.Rounds, r.Round = 3, "150ms"
 	}
-	return r, json, err
+	return r, err
 }
 
 // runSpeed is the command "speed".
 func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) error {
-	r, json, err := parseSpeed(args, stdout)
+	r, err := parseSpeed(args, stdout)
 	if err != nil {
 		return err
 	}
-	lines, table, err := outputs(json, stdout, stderr)
+	r.Progress = stderr
+	server, err := r.Open(ctx)
 	if err != nil {
 		return err
 	}
-	defer lines.Close()
-	r.JSON, r.Progress = lines, stderr
-	all, err := r.Measure(ctx)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(table, "\n%s · %d processors · %s/%s · %s\n\n",
-		all.Server, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	if err := speed.Table(table, all.Figures); err != nil || all.Failed {
-		return errFaulty
-	}
-	return nil
+	defer server.Close()
+	fmt.Fprintf(stdout, "%s · %d processors · %s/%s · %s\n\n",
+		server.Name, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	return r.Table(ctx, server, stdout)
 }

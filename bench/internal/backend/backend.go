@@ -103,7 +103,8 @@ func Connect(ctx context.Context, addr string) (*redis.Client, error) {
 	return client, nil
 }
 
-// Served is what a server says of the scripts that it has run in its life.
+// Served is what a server says of the scripts that it has run in its life. All
+// that is measured here asks Redis by scripts alone.
 type Served struct{ Runs, Micros float64 }
 
 // ErrUncounted says that a server does not count.
@@ -111,27 +112,20 @@ var ErrUncounted = errors.New("this server does not say how long its commands ta
 
 // ServedBy asks the server. An error matches ErrUncounted.
 func ServedBy(ctx context.Context, rdb *redis.Client) (s Served, err error) {
-	info, err := rdb.InfoMap(ctx, "commandstats").Result()
-	if err != nil {
-		return s, fmt.Errorf("%w: %w", ErrUncounted, err)
-	}
-	stats := info["Commandstats"]
+	stats := rdb.InfoMap(ctx, "commandstats").Val()["Commandstats"]
 	if len(stats) == 0 {
 		return s, ErrUncounted
 	}
-	for _, command := range []string{"evalsha", "eval", "fcall"} {
-		line, ran := stats["cmdstat_"+command]
-		if !ran {
-			continue
-		}
+	for _, command := range []string{"evalsha", "evalsha_ro", "eval", "eval_ro", "fcall", "fcall_ro"} {
 		var runs, micros float64
-		if _, err := fmt.Sscanf(strings.ReplaceAll(line, ",", " "), "calls=%f usec=%f", &runs, &micros); err != nil {
-			return s, ErrUncounted
-		}
+		_, _ = fmt.Sscanf(stats["cmdstat_"+command], "calls=%f,usec=%f", &runs, &micros)
 		s.Runs, s.Micros = s.Runs+runs, s.Micros+micros
 	}
 	return s, nil
 }
+
+// Since is what was served since an earlier moment.
+func (s Served) Since(before Served) Served { return Served{s.Runs - before.Runs, s.Micros - before.Micros} }
 
 // Remove deletes every key whose name contains the given one, each on its own,
 // as a Cluster wants it.

@@ -2,137 +2,159 @@ package speed
 
 import (
 	"context"
-	"runtime"
-	"sync"
+	"errors"
+	"strconv"
 	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
 )
 
+// row is one thing that is measured, ours beside a yardstick.
+type row struct {
+	name, unit string
+	ours       side
+	yardstick  string
+	known      side
+}
+
+// The units: how long a call takes, and for how long the server is busy with a
+// script, or with a call where many share a script.
 const (
-	redisRate = "redis_rate"
-	busy      = "µs" // of the server
+	perCall   = "µs/call"
+	perScript = "server-µs/script"
+	perGrant  = "server-µs/call"
 )
 
-// rows are in the order of the table: first what needs the processors, since those
-// of the scripts leave many turns behind that lie ahead.
+// side is callers, each with what it calls, all of one new name.
+type side func(rdb *redis.Client, name string) ([]call, error)
+
+type call func(context.Context) error
+
+// rows are in the order of the table.
 var rows = []row{
+	{"Wait, 1 caller", perCall, limiters(1, neverShort, wait), "redis_rate", redisRate(1, ample)},
+	{"Wait, 1,024 callers of one limiter", perCall, callers(1024, neverShort, wait), "PING by 64", pings},
+	{"Wait, 64 limiters of 1 caller", perCall, limiters(64, neverShort, wait), "redis_rate by 64", redisRate(64, ample)},
+	script("never short", neverShort, reserve),
+	script("queued, 1 a ms", fairlimit.Quota{Permits: 1, Per: time.Millisecond}, reserve),
+	script("queued, 10 a second", fairlimit.PerSecond(10), reserve),
+	script("two quotas", fairlimit.PerSecond(20), reserve, fairlimit.WithExtraQuota(fairlimit.PerMinute(1000))),
+	script("a Burst", fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 5}, reserve),
+	script("two units", fairlimit.PerMinute(500), take, fairlimit.WithUnit("tokens", fairlimit.PerMinute(30_000))),
+	{"script: 16 flows", perScript, flows, "redis_rate", redisRate(16, ample)},
+	{"script: in a pause", perScript, inPause, "redis_rate", redisRate(16, ample)},
+	{"script: refused", perScript, limiters(16, hourly, refused), "redis_rate", redisRate(16, never)},
+	{"a grant of a question for 128: one slot", perGrant, callers(128, neverShort, reserve), "redis_rate", redisRate(16, ample)},
 	{
-		"call", "Wait, 1 caller", "µs", redisRate + "'s Allow",
-		of(peers(1, ample), callTime), of(oneLimiter(1, neverShort, waiting), callTime), atMost(1.4),
+		"a grant of a question for 128: a slot each", perGrant,
+		callers(128, fairlimit.Quota{Permits: 1, Per: time.Millisecond}, reserve), "redis_rate", redisRate(16, ample),
 	},
-	{
-		"call", "Wait, 1,024 callers, one process", "a second", "PING by 64 goroutines",
-		of(pings(64), perSecond), of(oneLimiter(1024, neverShort, waiting), perSecond), atLeast(12),
-	},
-	{
-		"call", "Wait, 64 limiters of 1 caller", "a second", redisRate + " by 64 goroutines",
-		of(peers(64, ample), perSecond), of(limitersApart(64, neverShort, waiting), perSecond), atLeast(0.6),
-	},
-	{"call", "a turn that is settled, 1 caller", "scripts", "", nil, of(settling, scripts), Goal{}},
-	{"size", "memory of 2,000 callers that wait", "MB", "", nil, memory, atMost(40)},
-	granted("one quota, never short", neverShort, atMost(3)),
-	granted("one quota, queued, 1 a ms", quotas("1/1ms"), atMost(3.5)),
-	granted("one quota, queued, 10 a second", quotas("10/1s"), atMost(3.5)),
-	granted("two quotas, queued", quotas("20/1s", "1000/1m"), atMost(3.5)),
-	granted("a Burst, queued", quotas("20/1s burst 5"), atMost(3.5)),
-	{
-		"script", "two units, queued", busy, redisRate,
-		of(peers(sixteen, ample), perScript), of(limitersApart(sixteen, units, reservingTokens), perScript), atMost(4.5),
-	},
-	granted("16 flows, never short", flows, atMost(4)),
-	granted("in a pause", inPause, atMost(3.5)),
-	granted("after a pause", afterPause, atMost(3.5)),
-	{"script", "refused", busy, redisRate, of(peers(sixteen, hourly), perScript), of(refusals, perScript), atMost(2)},
-	shared("never short", neverShort),
-	shared("1 a ms", quotas("1/1ms")),
-	{"size", "Redis, a queue of 20,000 turns", "KB", "", nil, bytesInRedis, atMost(60)},
 }
 
-// granted is a row about what a script costs the server that grants a turn, at
-// once or ahead. Sixteen limiters keep the server busy, so its caches are warm.
-func granted(what string, open opener, goal Goal) row {
-	return row{
-		"script", what, busy, redisRate,
-		of(peers(sixteen, ample), perScript), of(limitersApart(sixteen, open, reserving), perScript), goal,
-	}
+var (
+	neverShort = fairlimit.PerSecond(1_000_000_000)
+	hourly     = fairlimit.Quota{Permits: 1, Per: time.Hour}
+
+	ample = redis_rate.Limit{Rate: 1_000_000, Burst: 1_000_000, Period: time.Second}
+	never = redis_rate.Limit{Rate: 1, Burst: 1, Period: time.Hour} // refused, but for the first
+)
+
+// script is a row about a script that grants a turn, at once or ahead. Sixteen
+// limiters keep the server busy, so its caches are warm.
+func script(name string, q fairlimit.Quota, what func(*fairlimit.Queue) call, opts ...fairlimit.Option) row {
+	return row{"script: " + name, perScript, limiters(16, q, what, opts...), "redis_rate", redisRate(16, ample)}
 }
 
-// shared is a row about what a grant costs the server when many callers share a
-// question.
-func shared(what string, open opener) row {
-	return row{
-		"script", "a grant, 128 callers of one limiter, " + what, busy, redisRate,
-		of(peers(sixteen, ample), perScript), of(oneLimiter(128, open, reserving), perCall), atMost(0.7),
-	}
-}
-
-const sixteen = 16
-
-// neverShort is a quota of a billion a second.
-var neverShort = quotas("1000000000/1s")
-
-// of is a side that has callers call, and makes a figure of what was done.
-func of(all callers, figure func(done) float64) side {
-	return func(ctx context.Context, b *bed, l loop) (float64, error) {
-		d, err := b.do(ctx, all, l)
-		return figure(d), err
-	}
-}
-
-// These are for how long the server is busy with a script, or with a call when
-// several share one; how many scripts it runs for a call; how long a call takes a
-// single caller, in µs; and how many calls all callers get through.
-func perScript(d done) float64 { return d.Micros / d.Runs }
-func perCall(d done) float64   { return d.Micros / d.calls }
-func scripts(d done) float64   { return d.Runs / d.calls }
-func callTime(d done) float64  { return d.seconds * 1e6 / d.calls }
-func perSecond(d done) float64 { return d.calls / d.seconds }
-
-// memory is what callers take that wait for turns far ahead.
-func memory(ctx context.Context, b *bed, l loop) (mb float64, err error) {
-	const many = 2000
-	inUse := func() float64 {
-		runtime.GC()
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return float64(m.HeapAlloc+m.StackInuse) / 1e6
-	}
-	for l.Loop() {
-		q, err := quotas("1/1s")(b, b.name(), 0)
-		if err != nil {
-			return 0, err
+// limiters are callers with a limiter each, as in as many processes. No questions
+// are combined.
+func limiters(n int, quota fairlimit.Quota, what func(*fairlimit.Queue) call, opts ...fairlimit.Option) side {
+	opts = append(opts, fairlimit.WithGuard(0))
+	return func(rdb *redis.Client, name string) (all []call, err error) {
+		for len(all) < n && err == nil {
+			var q *fairlimit.Queue
+			q, err = fairlimit.NewQueue(rdb, name, quota, opts...)
+			all = append(all, what(q))
 		}
-		before := inUse()
-		waits, leave := context.WithCancel(ctx)
-		var all sync.WaitGroup
-		for range many {
-			all.Go(func() { _ = q.Wait(waits) })
-		}
-		for queued := 0; queued < many-10 && err == nil; time.Sleep(100 * time.Millisecond) {
-			var s fairlimit.Status
-			s, err = q.Status(ctx)
-			queued = s.Queued
-		}
-		mb = inUse() - before
-		leave()
-		all.Wait()
-		if err != nil {
-			return 0, err
-		}
+		return all, err
 	}
-	return mb, nil
 }
 
-// bytesInRedis are those of a long queue.
-func bytesInRedis(ctx context.Context, b *bed, l loop) (kb float64, err error) {
-	name := b.name()
-	q, err := quotas("10/1s")(b, name, 0)
+// callers have one limiter for all.
+func callers(n int, quota fairlimit.Quota, what func(*fairlimit.Queue) call) side {
+	return func(rdb *redis.Client, name string) ([]call, error) {
+		one, err := limiters(1, quota, what)(rdb, name)
+		return same(one[0], n), err
+	}
+}
+
+func same(c call, n int) (all []call) {
+	for range n {
+		all = append(all, c)
+	}
+	return all
+}
+
+// flows has one flow for each caller. The quota is never short, since callers of
+// a flow do not hold much ahead.
+func flows(rdb *redis.Client, name string) (all []call, err error) {
+	for flow := range 16 {
+		of := limiters(1, neverShort, reserve, fairlimit.WithFlow(strconv.Itoa(flow), 1))
+		one, failed := of(rdb, name)
+		all, err = append(all, one...), errors.Join(err, failed)
+	}
+	return all, err
+}
+
+func inPause(rdb *redis.Client, name string) ([]call, error) {
+	q, err := fairlimit.NewQueue(rdb, name, fairlimit.PerSecond(10))
 	if err == nil {
-		err = each(ctx, same(reserving(q), 200), 100)
+		err = q.Pause(context.Background(), time.Hour)
 	}
-	for l.Loop() && err == nil {
-		kb, err = b.kilobytes(ctx, name)
+	if err != nil {
+		return nil, err
 	}
-	return kb, err
+	return limiters(16, fairlimit.PerSecond(10), reserve)(rdb, name)
+}
+
+func wait(q *fairlimit.Queue) call { return q.Wait }
+
+// reserve takes a turn, and does not wait for it.
+func reserve(q *fairlimit.Queue) call {
+	return func(ctx context.Context) error {
+		_, err := q.ReserveN(ctx, 1)
+		return err
+	}
+}
+
+// take is reserve for a call and its tokens.
+func take(q *fairlimit.Queue) call {
+	return func(ctx context.Context) error {
+		_, err := q.ReserveAmounts(ctx, fairlimit.Amounts{"tokens": 700})
+		return err
+	}
+}
+
+// refused asks for a turn at once, of a queue that has none left after the first.
+func refused(q *fairlimit.Queue) call {
+	return func(ctx context.Context) error {
+		_, err := q.Allow(ctx)
+		return err
+	}
+}
+
+func redisRate(n int, limit redis_rate.Limit) side {
+	return func(rdb *redis.Client, name string) ([]call, error) {
+		limiter := redis_rate.NewLimiter(rdb)
+		return same(func(ctx context.Context) error {
+			_, err := limiter.Allow(ctx, name, limit)
+			return err
+		}, n), nil
+	}
+}
+
+func pings(rdb *redis.Client, _ string) ([]call, error) {
+	return same(func(ctx context.Context) error { return rdb.Ping(ctx).Err() }, 64), nil
 }
