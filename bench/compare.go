@@ -48,12 +48,10 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 		return err
 	}
 	faulty := false
-	for number, r := range p.rounds {
+	var reports []report.Report
+	for _, r := range c.rounds {
 		if ctx.Err() != nil {
 			break
-		}
-		if r.what = r.scenario.Name; len(p.rounds) > 1 {
-			r.what = fmt.Sprintf("%d/%d %s", number+1, len(p.rounds), r.what)
 		}
 		results, err := c.round(ctx, r)
 		if errors.Is(err, backend.ErrNoServer) {
@@ -68,12 +66,13 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 			continue
 		}
 		of := report.Of(results)
+		reports = append(reports, of)
 		faulty = faulty || slices.ContainsFunc(results, func(r *run.Result) bool { return len(r.Faults) > 0 })
 		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), page.Add(of, results)); err != nil {
 			return fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
-	if err := page.Tell(table); err != nil || !faulty {
+	if err := errors.Join(report.Summary(table, reports), page.Tell(table)); err != nil || !faulty {
 		return err
 	}
 	return errFaulty
@@ -126,7 +125,7 @@ func (c comparison) round(ctx context.Context, r round) (results []*run.Result, 
 func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
 	t := run.Trial{
 		Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server,
-		Name: "bench:" + rand.Text(), What: r.what + ", " + e.Name, Progress: c.stderr,
+		Name: "bench:" + rand.Text(), What: r.scenario.Name + ", " + e.Name, Progress: c.stderr,
 	}
 	fmt.Fprintf(c.stderr, "%s: %v to go\n", t.What, r.load.Duration)
 	return t.Run(ctx)

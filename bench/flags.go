@@ -29,7 +29,6 @@ type round struct {
 	scenario scenario.Scenario
 	load     scenario.Load
 	engines  []engines.Engine
-	what     string // for the progress
 }
 
 // mostCallers is how many a machine holds in all: each has a connection of its
@@ -117,7 +116,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		if !given["engines"] && s.Engines != "" {
 			engineNames = s.Engines
 		}
-		r.engines, err = pick("-engines", engineNames, engines.For(r.load), func(e engines.Engine) string { return e.Name })
+		r.engines, err = pick("-engines", engineNames, engines.For(s, r.load), func(e engines.Engine) string { return e.Name })
 		if err != nil {
 			return p, err
 		}
@@ -130,11 +129,7 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		if err := r.load.Check(); err != nil {
 			return p, err
 		}
-		callers := 0
-		for _, n := range s.CallersOf(r.load) {
-			callers += n
-		}
-		if callers > mostCallers {
+		if callers := s.AllCallers(r.load); callers > mostCallers {
 			return p, fmt.Errorf("%s: -clients %d with -callers %d are %d callers: a machine holds at most %d",
 				s.Name, r.load.Clients, r.load.Callers, callers, mostCallers)
 		}

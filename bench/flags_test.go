@@ -51,6 +51,7 @@ func TestOneNameMayStandForSeveral(t *testing.T) {
 	all := planned(t, "-scenario all -engines all")
 	require.Len(t, all, len(scenario.All))
 	_, picked, _ := strings.Cut(all[0], ":")
-	require.Len(t, strings.Fields(picked), len(engines.All))
+	require.Len(t, strings.Fields(picked), len(engines.All)-2)
+	require.Contains(t, planned(t, "-scenario killed -engines all")[0], "fair+requeue")
 	require.Contains(t, all[len(all)-1], ": fair fair+flows redis_rate", "window counts no tokens")
 }

@@ -71,16 +71,17 @@ func TestThreeLanguagesShareOneQueueInOrder(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return ledger.Count() > 20 }, time.Minute, time.Millisecond, "nobody calls")
 
-	machine := run.Watch(measure.Now, 1, nil)
+	machine := run.Watch(1, nil)
 	log := measure.Log{Begin: measure.Now(), Callers: []int{4, 4, 4}}
+	log.Machine.Clients, log.Machine.Missed = make([][]measure.Stall, 3), make([][]time.Duration, 3)
 	callInGo(t, server.Client(), quota, guard, upstream.URL, 5*time.Second)
-	log.End, log.Machine.Here = measure.Now(), machine.Close()
+	log.End, log.Machine.Common = measure.Now(), machine.Close()
 	for _, c := range ledger.Arrivals() {
 		if c.Called >= log.Begin {
 			log.Calls = append(log.Calls, c)
 		}
 	}
-	stall := log.Machine.Worst(nil)
+	stall := log.Machine.Worst(false)
 	blur := 50*time.Millisecond + stall
 	f := measure.Of(log, measure.Rule{Limits: limits, Guard: guard, Apart: blur})
 	t.Logf("%d calls, at most %d in a second, %d rejected, %d overtaken", f.Grants, f.MaxInWindow,
@@ -126,7 +127,7 @@ func callInGo(
 	var callers sync.WaitGroup
 	for i := range 4 {
 		callers.Go(func() {
-			v, err := run.NewVisitor(t.Context(), url)
+			v, err := run.NewVisitor(t.Context(), url, nil)
 			for seq, end := 0, time.Now().Add(d); err == nil && time.Now().Before(end); seq++ {
 				c := measure.Call{Client: 2, Caller: i, Seq: seq, Permits: 1, Called: measure.Now(), Outcome: measure.Granted}
 				if err = limiter.Wait(t.Context()); err == nil {

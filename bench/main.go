@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 	"text/tabwriter"
 
@@ -58,32 +57,16 @@ func execute(ctx context.Context, args []string, stdout, stderr *os.File) int {
 
 func list(w io.Writer) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(table, "scenarios")
+	fmt.Fprintln(table, "scenarios\tquota\tguard\tclients\tcallers\tduration\t")
 	for _, s := range scenario.All {
-		fmt.Fprintf(table, "  %s\t%s%s\n", s.Name, s.About, own(s.Load))
+		l := s.Load.Or(scenario.Default).Guarded()
+		fmt.Fprintf(table, "  %s\t%v\t%v\t%d\t%d\t%v\t%s\n",
+			s.Name, l.Quota, l.Guard, l.Clients, s.AllCallers(l), l.Duration, s.About)
 	}
+	_ = table.Flush()
 	fmt.Fprintln(table, "\nengines")
 	for _, e := range engines.All {
 		fmt.Fprintf(table, "  %s\t%s\n", e.Name, e.About)
 	}
 	_ = table.Flush()
-}
-
-// own says how a scenario's load differs from the usual one.
-func own(l scenario.Load) string {
-	var ways []string
-	add := func(differs bool, format string, value any) {
-		if differs {
-			ways = append(ways, fmt.Sprintf(format, value))
-		}
-	}
-	add(l.Clients > 0, "-clients %d", l.Clients)
-	add(l.Callers > 0, "-callers %d", l.Callers)
-	add(l.Quota.Permits > 0, "-quota %q", l.Quota)
-	add(l.Guard > 0, "-guard %v", l.Guard)
-	add(l.Duration > 0, "-duration %v", l.Duration)
-	if len(ways) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(ways, " ") + ")"
 }

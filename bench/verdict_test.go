@@ -27,9 +27,6 @@ func breakFair(way string) {
 			return sloppy{}, nil
 		}
 		limiter, err := open(s)
-		if way == "" {
-			return limiter, err
-		}
 		return &slow{Acquirer: limiter, late: 20 * s.Quota.Per}, err
 	}
 }
@@ -67,7 +64,7 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOut(t *testing.T) {
 			t.Parallel()
 			// A wide guard: a turn that the machine misses excuses those who pass.
 			isFoundOut(t, way, func(p *program, one figures) bool {
-				return !one.Goal.Met && strings.Contains(p.stderr.String(), "fair MISSED its goal by ") &&
+				return !one.Goal.Met && strings.Contains(p.stderr.String(), "fair MISSED its goal: ") &&
 					strings.Contains(p.stderr.String(), missed)
 			}, "-engines", "fair", "-quota", "4/100ms", "-guard", "50ms", "-clients", "4", "-callers", "2")
 		})

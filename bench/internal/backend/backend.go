@@ -125,7 +125,9 @@ func ServedBy(ctx context.Context, rdb *redis.Client) (s Served, err error) {
 }
 
 // Since is what was served since an earlier moment.
-func (s Served) Since(before Served) Served { return Served{s.Runs - before.Runs, s.Micros - before.Micros} }
+func (s Served) Since(before Served) Served {
+	return Served{s.Runs - before.Runs, s.Micros - before.Micros}
+}
 
 // Remove deletes every key whose name contains the given one, each on its own,
 // as a Cluster wants it.

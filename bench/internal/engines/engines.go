@@ -6,6 +6,7 @@ package engines
 import (
 	"cmp"
 	"context"
+	"net/http"
 	"slices"
 	"time"
 
@@ -32,10 +33,16 @@ type Counter interface {
 // not settle.
 type Settle func(ctx context.Context, output int) error
 
+// Traveller is an Acquirer whose calls wait on their way to the upstream.
+type Traveller interface {
+	Over(base http.RoundTripper) http.RoundTripper
+}
+
 // Engine is an entry.
 type Engine struct {
 	Name  string
 	About string
+	Only  string // the one scenario that it is for; empty: all
 
 	Guards bool // can be given a guard
 	Bursts bool // can be given a burst other than the whole quota
@@ -43,7 +50,15 @@ type Engine struct {
 
 	// Open makes the limiter of one process. It does no I/O.
 	Open func(Setup) (Acquirer, error)
+
+	// Rescue is what somebody does after a process was killed, and Change what
+	// somebody does if the quota has changed to that of the setup. Nil: restart the
+	// clients.
+	Rescue, Change Steer
 }
+
+// Steer says what was done.
+type Steer func(context.Context, Setup) (what string, err error)
 
 // Setup is what the limiter of a process is made from.
 type Setup struct {
@@ -59,12 +74,15 @@ var All = []Engine{
 		Name:   "fair",
 		About:  "the reservation queue: one question, one sleep, first come first served",
 		Guards: true, Bursts: true, Tokens: true,
-		Open: func(s Setup) (Acquirer, error) { return open(s, fairlimit.WithGuard(s.Guard)) },
+		Open:   queue(),
+		Rescue: nothing,
 	},
 	{
 		Name:  "window",
 		About: "Redisson's sliding window: a refused caller sleeps and asks again, with all the others",
 		Open:  func(s Setup) (Acquirer, error) { return open(s, fairlimit.WithEngine(window.New)) },
+
+		Change: setRate,
 	},
 	{
 		Name:   "fair+flows",
@@ -73,6 +91,7 @@ var All = []Engine{
 		Open: func(s Setup) (Acquirer, error) {
 			return open(s, fairlimit.WithGuard(s.Guard), fairlimit.WithFlow(cmp.Or(s.Flow, "a client"), 1))
 		},
+		Rescue: nothing,
 	},
 	{
 		Name: "redis_rate",
@@ -81,11 +100,29 @@ var All = []Engine{
 		Bursts: true, Tokens: true,
 		Open: openRedisRate,
 	},
+	{
+		Name:   "fair+requeue",
+		About:  "fair, and somebody calls Requeue",
+		Only:   "killed",
+		Guards: true, Bursts: true,
+		Open:   queue(),
+		Rescue: requeue,
+	},
+	{
+		Name:   "fair+stored",
+		About:  "fair by the quota that is stored in Redis, and somebody calls SetQuotas",
+		Only:   "changed",
+		Guards: true, Bursts: true,
+		Open:   queue(fairlimit.WithStoredQuota()),
+		Change: setQuota,
+	},
 }
 
-// For are the engines that can be put under a load.
-func For(l scenario.Load) []Engine {
-	return slices.DeleteFunc(slices.Clone(All), func(e Engine) bool { return l.Output > 0 && !e.Tokens })
+// For are the engines that can be put through a scenario, under its load.
+func For(s scenario.Scenario, l scenario.Load) []Engine {
+	return slices.DeleteFunc(slices.Clone(All), func(e Engine) bool {
+		return l.Output > 0 && !e.Tokens || e.Only != "" && e.Only != s.Name
+	})
 }
 
 // Named finds an engine.
@@ -120,6 +157,12 @@ func (o ours) Take(ctx context.Context, input, output int) (Settle, error) {
 	return func(ctx context.Context, output int) error {
 		return turn.Settle(ctx, fairlimit.Amounts{"output": output})
 	}, err
+}
+
+func queue(opts ...fairlimit.Option) func(Setup) (Acquirer, error) {
+	return func(s Setup) (Acquirer, error) {
+		return open(s, append(slices.Clone(opts), fairlimit.WithGuard(s.Guard))...)
+	}
 }
 
 // open makes the limiter of all, behind one of the client if it has a ceiling.

@@ -59,7 +59,7 @@ func TestEveryEngineLetsThroughAndNamesItsKeysAfterItself(t *testing.T) {
 func TestEnginesForTokensCountEachUnit(t *testing.T) {
 	t.Parallel()
 	l := scenario.Load{Quota: scenario.Quota{Permits: 100, Per: time.Second}, Input: 1000, Output: 1000, Clients: 1}
-	for _, e := range For(l) {
+	for _, e := range For(scenario.Scenario{}, l) {
 		for unit, takes := range map[string][2]int{"input": {600, 1}, "output": {1, 600}} {
 			t.Run(e.Name+" "+unit, func(t *testing.T) {
 				t.Parallel()

@@ -6,8 +6,8 @@ import (
 
 	"github.com/go-redis/redis_rate/v10"
 
-	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // redisRate waits as a program does that is only told "not now, perhaps in d".
@@ -67,7 +67,7 @@ func (r redisRate) wait(ctx context.Context, of limit, n int) error {
 		if err != nil || result.Allowed > 0 {
 			return err
 		}
-		if err := measure.Sleep(ctx, result.RetryAfter); err != nil {
+		if err := clock.Sleep(ctx, result.RetryAfter); err != nil {
 			return err
 		}
 	}

@@ -1,5 +1,7 @@
 package measure
 
+import "time"
+
 // Figures are what one engine did in one scenario. A field that says nothing
 // about an engine is nil.
 //
@@ -27,6 +29,7 @@ type Figures struct {
 	WaitMS             Quantiles `json:"wait_ms"`
 	Output             *Output   `json:"output,omitempty"`
 	Shares             []Share   `json:"clients"`
+	Phases             []Phase   `json:"phases,omitempty"`
 }
 
 // Of computes the figures of a log.
@@ -41,19 +44,20 @@ func Of(log Log, rule Rule) Figures {
 		LongestStarvedMS: Milliseconds(longestStarved(log)),
 		WaitMS:           quantiles(waits(log.Calls)),
 		Shares:           got,
+		Phases:           phases(log, arrived, rule),
 	}
 	f.Output = outputOf(arrived, rule)
 	if f.Utilization = utilization(log, arrived, rule); rule.Output > 0 {
 		f.Utilization = usedOutput(log, arrived, rule)
 	}
-	hindered := newHindrance(log)
-	for _, missed := range log.Missed {
+	machine := log.Machine.whole()
+	for _, missed := range machine.Missed {
 		f.MissedTurns += len(missed)
 	}
-	seen, _ := overtaking(log.Calls, rule.Apart, asSeen)
-	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart, hindered.cleared)
+	seen, _ := overtaking(log.Calls, rule.Apart, func(Call) (time.Duration, bool) { return 0, false })
+	f.Inversions, f.MaxOvertake = overtaking(log.Calls, rule.Apart, machine.hindered)
 	f.MachineInversions = seen - f.Inversions
-	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, hindered)
+	f.UpstreamRejections, f.MachineRejections = rejected(arrived, rule, machine)
 	ended := map[Outcome]int{}
 	for _, c := range log.Calls {
 		if ended[c.Outcome]++; c.Outcome == Granted {

@@ -11,10 +11,10 @@ import (
 // Log is what happened in one run. All times are on one clock.
 type Log struct {
 	Begin, End time.Duration
-	Callers    []int // how many callers each client has; len(Callers) clients in all
-	Calls      []Call
+	Callers    []int  // how many callers each client has; len(Callers) clients in all
+	Calls      []Call // in the order in which they were made
+	Told       []bool // by client: whether it lived to tell
 	Machine    Machine
-	Missed     [][]time.Duration // by client: when a caller woke too late for its turn
 }
 
 // Outcome is how a call ended.

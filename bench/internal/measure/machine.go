@@ -3,7 +3,6 @@ package measure
 import (
 	"cmp"
 	"slices"
-	"sort"
 	"time"
 )
 
@@ -17,89 +16,47 @@ type Stall struct {
 
 // Machine is what the machine did during a run, as bystanders saw it.
 type Machine struct {
-	Clients [][]Stall // by client
-	Here    []Stall   // in the process of the upstream, and of the embedded Redis
-	Redis   []Stall   // of the server
+	Clients [][]Stall         // by client
+	Common  []Stall           // of the server, of the upstream's process, and of the embedded Redis
+	Missed  [][]time.Duration // by client: when a caller woke too late for its turn
 }
 
-// Worst is the longest stall in the processes, without those of clients that
-// something else befell.
-func (m Machine) Worst(befallen map[int]bool) (worst time.Duration) {
-	all := slices.Clone(m.Here)
-	for client, stalls := range m.Clients {
-		if !befallen[client] {
-			all = append(all, stalls...)
-		}
+// Worst is the longest stall, without those of the last client if something else
+// befell it.
+func (m Machine) Worst(befallen bool) (worst time.Duration) {
+	clients := m.Clients
+	if befallen {
+		clients = clients[:len(clients)-1]
 	}
-	for _, s := range all {
+	for _, s := range slices.Concat(append(clients[:len(clients):len(clients)], m.Common)...) {
 		worst = max(worst, s.To-s.From)
 	}
 	return worst
 }
 
-// hindrance tells what the machine, and not the engine, did to each call.
-type hindrance struct {
-	stalls []timeline        // by client: its process stood still, or Redis did
-	missed [][]time.Duration // by client: a caller woke too late for its turn
+// whole is the machine with the stalls of all in those of each client, in order.
+func (m Machine) whole() Machine {
+	clients := make([][]Stall, len(m.Clients))
+	for client, own := range m.Clients {
+		clients[client] = slices.Concat(m.Common, own)
+		slices.SortFunc(clients[client], func(a, b Stall) int { return cmp.Compare(a.From, b.From) })
+	}
+	m.Clients = clients
+	return m
 }
 
-func newHindrance(log Log) (h hindrance) {
-	m := log.Machine
-	for _, stalls := range m.Clients {
-		h.stalls = append(h.stalls, newTimeline(stalls, m.Here, m.Redis))
+// hindered is for how long the machine, and not the engine, held up a call at
+// most: its process, or one that all need, stood still while the call was under
+// way. If a caller of its process missed a turn meanwhile, the call's place in
+// the order is the machine's work. The machine must be whole.
+func (m Machine) hindered(c Call) (by time.Duration, missed bool) {
+	counted := c.Called // until when stalls are counted
+	for _, s := range m.Clients[c.Client] {
+		from, to := max(counted, s.From), min(s.To, c.Gone())
+		by, counted = by+max(0, to-from), max(counted, s.To)
 	}
-	h.missed = log.Missed
-	return h
-}
-
-// held is for how long the machine held up a call, at most: it stood still while
-// the call waited. No engine has a hand in the way to the upstream.
-func (h hindrance) held(c Call) (by time.Duration) {
-	if c.Reached {
-		by = max(0, c.Arrived-c.Ended)
-	}
-	if c.Client < len(h.stalls) {
-		by += h.stalls[c.Client].within(c.Called, c.Ended)
-	}
-	return by
-}
-
-// cleared is the call without what the machine did to it. An inversion that is
-// still there is the engine's work. If a caller of its process missed a turn
-// meanwhile, nobody passed it.
-func (h hindrance) cleared(c Call) Span {
-	meanwhile := func(at time.Duration) bool { return c.Called <= at && at <= c.Gone() }
-	if c.Client < len(h.missed) && slices.ContainsFunc(h.missed[c.Client], meanwhile) {
-		return Span{c.Called, c.Called}
-	}
-	by := h.held(c)
-	return Span{c.Called + by, c.Gone() - by}
-}
-
-// timeline is stalls that lie apart and in order.
-type timeline []Stall
-
-func newTimeline(all ...[]Stall) (t timeline) {
-	stalls := slices.Concat(all...)
-	slices.SortFunc(stalls, func(a, b Stall) int { return cmp.Compare(a.From, b.From) })
-	for _, s := range stalls {
-		if last := len(t) - 1; last >= 0 && s.From <= t[last].To {
-			t[last].To = max(t[last].To, s.To)
-		} else {
-			t = append(t, s)
-		}
-	}
-	return t
-}
-
-// within is how much of the time between two moments was stalled.
-func (t timeline) within(from, to time.Duration) (stalled time.Duration) {
-	first := sort.Search(len(t), func(i int) bool { return t[i].To > from })
-	for _, s := range t[first:] {
-		if s.From >= to {
-			break
-		}
-		stalled += max(0, min(to, s.To)-max(from, s.From))
-	}
-	return stalled
+	missed = slices.ContainsFunc(m.Missed[c.Client], func(at time.Duration) bool {
+		return c.Called <= at && at <= c.Gone()
+	})
+	return by, missed
 }

@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -11,6 +10,9 @@ import (
 )
 
 const ms = time.Millisecond
+
+// quiet is a machine with two clients that did nothing.
+var quiet = Machine{Clients: make([][]Stall, 2), Missed: make([][]time.Duration, 2)}
 
 // grant is a call of one permit that reached the upstream; times are in
 // milliseconds.
@@ -30,38 +32,27 @@ func stuck(client int, called, end int) Call {
 	}
 }
 
-// Some still wait at the end, who were passed, and some left, who were not.
-func TestOvertakingIsWhatItsDefinitionSays(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
-		var calls []Call
-		for range rng.IntN(60) {
-			called := rng.IntN(300)
-			switch c := grant(0, called, called+rng.IntN(300)); rng.IntN(10) {
-			case 0:
-				calls = append(calls, stuck(0, called, 600))
-			case 1:
-				c.Reached, c.Outcome = false, Left
-				calls = append(calls, c)
-			default:
-				calls = append(calls, c)
-			}
-		}
-		wantPairs, wantMost := 0, 0
-		for _, a := range calls {
-			passers := 0
-			for _, b := range calls {
-				waited := b.Reached && b.Arrived-b.Called >= 10*ms
-				if a.Outcome != Left && waited && a.Called+10*ms <= b.Called && b.Arrived+10*ms <= a.Gone() {
-					passers++
-				}
-			}
-			wantPairs += passers
-			wantMost = max(wantMost, passers)
-		}
-		pairs, most := overtaking(calls, 10*ms, asSeen)
-		require.Equal(t, wantPairs, pairs)
-		require.Equal(t, wantMost, most)
+func TestInversionsAreThoseWhoWaitedAndWerePassed(t *testing.T) {
+	none := func(Call) (time.Duration, bool) { return 0, false }
+	left := Call{Called: 0, Ended: 400 * ms, Outcome: Left}
+	for name, c := range map[string]struct {
+		calls       []Call
+		pairs, most int
+	}{
+		"two pass one, and one of them another": {
+			[]Call{grant(0, 0, 400), grant(0, 50, 350), grant(0, 100, 300), grant(0, 120, 380)}, 4, 3,
+		},
+		"called too close":             {[]Call{grant(0, 0, 400), grant(0, 9, 300)}, 0, 0},
+		"arrived too close":            {[]Call{grant(0, 0, 400), grant(0, 20, 391)}, 0, 0},
+		"did not wait":                 {[]Call{grant(0, 0, 400), grant(0, 20, 29)}, 0, 0},
+		"who left was not passed":      {[]Call{left, grant(0, 100, 300)}, 0, 0},
+		"who waits at the end was":     {[]Call{stuck(0, 0, 600), grant(0, 100, 300)}, 1, 1},
+		"who waits passes nobody":      {[]Call{grant(0, 0, 400), stuck(0, 20, 100)}, 0, 0},
+		"the last of three passes two": {[]Call{grant(0, 0, 400), grant(0, 20, 410), grant(0, 40, 300)}, 2, 1},
+	} {
+		pairs, most := overtaking(c.calls, 10*ms, none)
+		require.Equal(t, c.pairs, pairs, name)
+		require.Equal(t, c.most, most, name)
 	}
 }
 
@@ -133,15 +124,6 @@ func TestUtilization(t *testing.T) {
 	require.InDelta(t, 0.5, utilized(21_000, append(bursts(10, 4, 1010), stuck(0, 0, 21_000))...), 0.06,
 		"to fall silent is to waste")
 	require.Zero(t, utilized(10_000))
-
-	idle := bursts(3, 4, 1010)
-	for _, c := range bursts(3, 4, 1010) {
-		c.Called += 20_000 * ms
-		c.Arrived += 20_000 * ms
-		idle = append(idle, c)
-	}
-	require.InDelta(t, 1, utilized(23_000, idle...), 1e-9,
-		"nobody asked in between, and the first quota after it was due at once")
 }
 
 func TestFiguresOfAKnownLog(t *testing.T) {
@@ -149,8 +131,8 @@ func TestFiguresOfAKnownLog(t *testing.T) {
 	refused := Call{Client: 1, Permits: 1, Called: 0, Ended: 5 * ms, Outcome: Refused}
 	rejected := grant(0, 0, 2500)
 	rejected.Rejected = true
-	log := Log{End: 3000 * ms, Callers: []int{1, 1}, Calls: []Call{
-		grant(0, 0, 2000), grant(1, 100, 1000), rejected, left, refused,
+	log := Log{End: 3000 * ms, Callers: []int{1, 1}, Machine: quiet, Calls: []Call{
+		grant(0, 0, 2000), rejected, left, refused, grant(1, 100, 1000),
 	}}
 
 	f := Of(log, Rule{Limits: Limits{Permits: 1, Per: time.Second}, Apart: 10 * ms})
@@ -172,7 +154,7 @@ func TestWhatOneClientGetsOfAll(t *testing.T) {
 		Limits: Limits{Permits: 4, Per: time.Second}, Apart: 10 * ms,
 		Ceiling: fairlimit.Quota{Permits: 2, Per: 100 * ms},
 	}
-	log := Log{End: 4 * time.Second, Callers: []int{1, 1}, Calls: []Call{
+	log := Log{End: 4 * time.Second, Callers: []int{1, 1}, Machine: quiet, Calls: []Call{
 		grant(0, 0, 10), grant(0, 0, 2050), grant(0, 0, 2109), grant(0, 0, 2149), grant(1, 0, 2020),
 	}}
 	f := Of(log, rule)
@@ -182,44 +164,55 @@ func TestWhatOneClientGetsOfAll(t *testing.T) {
 	require.Nil(t, Of(log, rule).MaxOfOne)
 }
 
-func TestTimeInWhichTheMachineStoodStillIsNotUnused(t *testing.T) {
-	rule := Rule{Limits: Limits{Permits: 1, Per: 100 * ms}, Apart: 10 * ms}
-	log := Log{End: time.Second, Callers: []int{1}}
-	for at := 0; at < 500; at += 100 {
-		log.Calls = append(log.Calls, grant(0, 0, at))
+func TestALedgerIsStrict(t *testing.T) {
+	var now time.Duration
+	ledger := NewLedger(Limits{Permits: 2, Per: time.Second}, func() time.Duration { return now })
+	for _, a := range []struct {
+		at, permits int
+		admitted    bool
+	}{
+		{0, 1, true},
+		{600, 1, true},
+		{601, 1, false},
+		{999, 1, false},
+		{1000, 1, true}, // half open: the first leaves exactly one second later
+		{1599, 1, false},
+		{1600, 1, true},
+		{2600, 2, true},
+		{2601, 1, false},
+	} {
+		now = time.Duration(a.at) * ms
+		require.Equal(t, a.admitted, !ledger.Arrive(Call{Permits: a.permits}).Rejected, a.at)
 	}
-	log.Calls = append(log.Calls, Call{Permits: 1, Outcome: Waiting, Ended: time.Second})
-	require.InDelta(t, 4.0/9, float64(Of(log, rule).Utilization), 0.02)
-	log.Machine.Here = []Stall{{From: 500 * ms, To: time.Second}}
-	require.InDelta(t, 1, float64(Of(log, rule).Utilization), 0.02)
+	ledger.Change(3)
+	require.Equal(t, `"default";q=3;w=1`, ledger.Policy())
+	require.False(t, ledger.Arrive(Call{Permits: 1}).Rejected)
+	require.Len(t, ledger.Arrivals(), 10, "it writes down what it rejected")
 }
 
-func TestALedgerIsStrict(t *testing.T) {
-	type arrival struct{ at, permits int }
-	for name, c := range map[string]struct {
-		permits  int
-		arrivals []arrival
-		want     []bool
-	}{
-		"half open: an arrival leaves the window exactly one second later": {
-			2,
-			[]arrival{{0, 1}, {600, 1}, {601, 1}, {999, 1}, {1000, 1}, {1599, 1}, {1600, 1}},
-			[]bool{true, true, false, false, true, false, true},
+// Three wait when the quota becomes wider, and one still waits at the end.
+func TestAPhaseIsWhatWentFromAChangeOn(t *testing.T) {
+	rejected := grant(0, 900, 1500)
+	rejected.Rejected = true
+	log := Log{
+		End: 5 * time.Second, Callers: []int{1, 1}, Told: []bool{true, false}, Machine: quiet,
+		Calls: []Call{
+			grant(0, 0, 100), grant(1, 0, 1200), grant(0, 200, 1300), rejected, grant(0, 950, 2400),
+			grant(0, 1100, 2500), stuck(0, 2700, 5000),
 		},
-		"permits count": {
-			5, []arrival{{0, 3}, {1, 3}, {2, 2}, {3, 1}}, []bool{true, false, true, false},
-		},
-	} {
-		var now time.Duration
-		ledger := NewLedger(Limits{Permits: c.permits, Per: time.Second}, func() time.Duration { return now })
-		var admitted []bool
-		for _, a := range c.arrivals {
-			now = time.Duration(a.at) * ms
-			admitted = append(admitted, !ledger.Arrive(Call{Permits: a.permits}).Rejected)
-		}
-		require.Equal(t, c.want, admitted, name)
-		require.Len(t, ledger.Arrivals(), len(c.want), "it writes down what it rejected")
 	}
+	of := Limits{Permits: 1, Per: 100 * ms, Changes: []Change{{At: time.Second, Permits: 4}, {3 * time.Second, 2}}}
+	all := Of(log, Rule{Limits: of}).Phases
+	require.Len(t, all, 3)
+	last := MS(1400)
+	require.Equal(t, Phase{
+		FromMS: 1000, Permits: 4, First: 0, LastMS: &last, MaxInWindow: 1, Rejections: 1,
+		WaitMS: Quantiles{P50: 1100, P99: 1450, Max: 1450},
+	}, all[1], "without the client that did not live to tell")
+	require.Nil(t, all[2].LastMS)
+	require.Equal(t, 2, all[2].Permits)
+	require.Equal(t, 1, all[0].First)
+	require.Nil(t, Of(log, Rule{Limits: Limits{Permits: 1, Per: time.Second}}).Phases)
 }
 
 // writing is a call that reserved and wrote so much output, in ten seconds.

@@ -1,57 +1,39 @@
 package measure
 
-import (
-	"cmp"
-	"slices"
-	"time"
-)
+import "time"
 
-// Span is from when a call waited, and until when, as its order is judged.
-type Span struct{ From, To time.Duration }
-
-// asSeen is the call by what the upstream and its caller saw.
-func asSeen(c Call) Span { return Span{c.Called, c.Gone()} }
-
-// overtaking counts the pairs in which A called at least apart before B, both
-// waited, and B reached the upstream at least apart before A. The second
-// figure, most, is the largest number of Bs for one A. A call that the end of
-// the run found waiting counts as an A that arrives no sooner than then.
-//
-// Waiting is being held up for at least apart. A always was, or B could not
-// have been so far ahead of it.
-//
-// When A called and arrived is what of says: as it was seen, or as it would have
-// been without what the machine did.
-func overtaking(calls []Call, apart time.Duration, of func(Call) Span) (pairs, most int) {
-	var passers, passed []Span
-	for _, c := range calls {
-		if c.Reached && c.Arrived-c.Called >= apart {
-			passers = append(passers, Span{c.Called, c.Arrived})
+// overtaking counts the pairs in which b passed a, and the most calls that passed
+// a single one. Calls are in the order in which they were made. The machine has
+// hindered those that were passed as told; whoever missed a turn was not passed.
+func overtaking(calls []Call, apart time.Duration, hindered func(Call) (by time.Duration, missed bool)) (pairs, most int) {
+	for i, a := range calls {
+		by, missed := hindered(a)
+		if missed {
+			continue
 		}
-		if c.Reached || c.Outcome == Waiting {
-			passed = append(passed, of(c))
+		a.Called, a.Arrived, a.Ended = a.Called+by, a.Arrived-by, a.Ended-by
+		passers := 0
+		for _, b := range calls[i+1:] {
+			if b.Called > a.Gone() {
+				break
+			}
+			if b.Passed(a, apart) {
+				passers++
+			}
 		}
-	}
-	return inversions(passers, passed, apart)
-}
-
-// inversions counts the pairs of one that was passed and one that passed it:
-// the passer began at least apart later, and ended at least apart earlier.
-func inversions(passers, passed []Span, apart time.Duration) (pairs, most int) {
-	latestFirst := func(a, b Span) int { return cmp.Compare(b.From, a.From) }
-	slices.SortFunc(passers, latestFirst)
-	slices.SortFunc(passed, latestFirst)
-	var ends []time.Duration // of those who began late enough, the latest first
-	latest := func(end, to time.Duration) int { return cmp.Compare(to, end) }
-	for _, a := range passed {
-		for len(passers) > 0 && passers[0].From >= a.From+apart {
-			at, _ := slices.BinarySearchFunc(ends, passers[0].To, latest)
-			ends = slices.Insert(ends, at, passers[0].To)
-			passers = passers[1:]
-		}
-		first, _ := slices.BinarySearchFunc(ends, a.To-apart, latest)
-		pairs += len(ends) - first
-		most = max(most, len(ends)-first)
+		pairs, most = pairs+passers, max(most, passers)
 	}
 	return pairs, most
+}
+
+// Passed reports whether b called at least apart after a, and reached the
+// upstream at least apart before, while both waited. A call that the end of the
+// run found waiting counts as an a that arrives no sooner than then.
+//
+// To wait is to be held up for at least apart. A was, or b could not have been so
+// far ahead.
+func (b Call) Passed(a Call, apart time.Duration) bool {
+	waited := b.Reached && b.Arrived-b.Called >= apart
+	return waited && (a.Reached || a.Outcome == Waiting) &&
+		b.Called >= a.Called+apart && b.Arrived <= a.Gone()-apart
 }

@@ -47,39 +47,31 @@ func maxOfOne(arrived []Call, ceiling fairlimit.Quota) *int {
 	return &most
 }
 
-// rejections are the calls that a strict upstream turns away, if each reaches
-// it when the machine would have let it.
-func rejections(arrived []Call, rule Rule, held func(Call) time.Duration) (turnedAway int) {
-	var now time.Duration
-	ledger := NewLedger(rule.Limits, func() time.Duration { return now })
-	var all []Call
-	for _, c := range arrived {
-		c.Arrived -= held(c)
-		all = append(all, c)
-	}
-	for _, c := range arrivals(all) {
-		now = c.Arrived
-		if ledger.Arrive(c).Rejected {
-			turnedAway++
-		}
-	}
-	return turnedAway
-}
-
-// rejected counts what the upstream turned away: what is the engine's doing,
-// and what is the machine's.
-func rejected(arrived []Call, rule Rule, h hindrance) (engines, machines int) {
+// rejected counts what the upstream turned away: what is the engine's doing, and
+// what is the machine's. The engine's is what a strict upstream turns away if each
+// call reaches it when the machine would have let it.
+func rejected(arrived []Call, rule Rule, m Machine) (engines, machines int) {
 	all := len(arrived) - len(admittedOf(arrived))
 	if all == 0 {
 		return 0, 0
 	}
-	engines = min(all, rejections(arrived, rule, func(c Call) time.Duration { return max(0, h.held(c)-ordinary) }))
+	var unhindered []Call
+	for _, c := range arrived {
+		by, _ := m.hindered(c)
+		c.Arrived -= by
+		unhindered = append(unhindered, c)
+	}
+	var now time.Duration
+	ledger := NewLedger(rule.Limits, func() time.Duration { return now })
+	for _, c := range arrivals(unhindered) {
+		now = c.Arrived
+		if ledger.Arrive(c).Rejected {
+			engines++
+		}
+	}
+	engines = min(all, engines)
 	return engines, all - engines
 }
-
-// ordinary is a delay that every machine has, also a quiet one. Whoever is
-// without a guard pays for it.
-const ordinary = 5 * time.Millisecond
 
 // utilization is how full the guarded quota's window was on average: the
 // permits of the last period over those that the quota has. It counts from the
@@ -87,20 +79,17 @@ const ordinary = 5 * time.Millisecond
 // lets everybody through as soon as it may comes to 1. It may hand out its
 // quota one by one or in one go. To wait is to be held up for Apart, so the
 // time that it takes to ask does not count.
-//
-// Time in which the upstream's process or the server stood still does not count.
 func utilization(log Log, arrived []Call, rule Rule) Part {
 	if len(arrived) == 0 {
 		return 0
 	}
 	var occupied, possible float64
 	before, within, waiting := time.Duration(0), 0, 0
-	still := newTimeline(log.Machine.Here, log.Machine.Redis)
 	for _, c := range changes(log, arrived, rule) {
 		if waiting > 0 {
-			span := float64(c.at - before - still.within(before, c.at))
+			span := float64(c.at - before)
 			occupied += span * float64(within)
-			possible += span * float64(rule.Permits)
+			possible += span * float64(rule.Allows(before))
 		}
 		before, within, waiting = c.at, within+c.within, waiting+c.waiting
 	}

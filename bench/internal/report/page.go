@@ -15,9 +15,8 @@ import (
 // Page is what a run of the program leaves to be looked at: an HTML file with
 // all tables and pictures, and each picture as a file of its own.
 type Page struct {
-	dir     string
-	reports []Report
-	parts   []part // of the HTML file
+	dir   string
+	parts []part
 }
 
 // part is one scenario: its table as a person reads it, and its pictures.
@@ -49,13 +48,11 @@ func In(dir string) (*Page, error) {
 	return p, nil
 }
 
-// path is where the page is, once something was added.
 func (p *Page) path() string { return filepath.Join(p.dir, "index.html") }
 
 // Add puts a scenario on the page and writes it, so that what was measured is
 // there whatever comes next.
 func (p *Page) Add(r Report, results []*run.Result) error {
-	p.reports = append(p.reports, r)
 	if p.dir == "none" {
 		return nil
 	}
@@ -71,28 +68,22 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 			}
 		}
 	}
-	var table, summary, out bytes.Buffer
+	var table, out bytes.Buffer
 	if err := r.Table(&table, true); err != nil {
 		return err
 	}
 	p.parts = append(p.parts, part{r.Scenario, table.String(), pictures})
-	if err := p.summarize(&summary); err != nil {
-		return err
-	}
-	if err := layout.Execute(&out, map[string]any{"Summary": summary.String(), "Parts": p.parts}); err != nil {
+	if err := layout.Execute(&out, p.parts); err != nil {
 		return err
 	}
 	return os.WriteFile(p.path(), out.Bytes(), 0o644)
 }
 
-// Tell says where the page is, after a table of all scenarios if there are
-// several.
+// Tell says where the page is, if there is one.
 func (p *Page) Tell(w io.Writer) error {
-	if err := p.summarize(w); err != nil {
-		return err
+	if len(p.parts) == 0 {
+		return nil
 	}
-	if len(p.parts) > 0 {
-		fmt.Fprintf(w, "\nall figures and pictures: %s\n", p.path())
-	}
-	return nil
+	_, err := fmt.Fprintf(w, "\nall figures and pictures: %s\n", p.path())
+	return err
 }

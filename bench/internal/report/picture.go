@@ -201,12 +201,11 @@ func inOrder(log measure.Log, apart time.Duration) []measure.Call {
 }
 
 // passedAt is when the first later call went ahead of the call, or the call's
-// end if none did. It goes by the rule by which the figures count inversions.
+// end if none did.
 func passedAt(c measure.Call, all []measure.Call, apart time.Duration) time.Duration {
 	first := c.Gone()
 	for _, b := range all {
-		waited := b.Reached && b.Arrived-b.Called >= apart
-		if waited && b.Called >= c.Called+apart && b.Arrived <= c.Gone()-apart {
+		if b.Passed(c, apart) {
 			first = min(first, b.Arrived)
 		}
 	}

@@ -55,6 +55,10 @@ type Engine struct {
 	RedisCallsBy       string   `json:"redis_calls_counted_by"`
 	Faults             []string `json:"faults,omitempty"`
 
+	// RedisMicrosPerGrant is for how long the server ran commands. It is null if
+	// the server does not say.
+	RedisMicrosPerGrant *float64 `json:"redis_us_per_grant"`
+
 	Incidents []run.Incident `json:"incidents,omitempty"` // that the scenario is about
 }
 
@@ -75,15 +79,21 @@ func Of(results []*run.Result) Report {
 	}
 	for _, one := range results {
 		r.StallMS = max(r.StallMS, measure.Milliseconds(one.WorstStall))
-		r.Engines = append(r.Engines, Engine{
+		grants := float64(max(1, one.Figures.Grants))
+		e := Engine{
 			Name: one.Trial.Engine.Name, GuardMS: measure.Milliseconds(one.Given.Guard), Burst: one.Given.Quota.Burst,
 			Seconds: (one.Log.End - one.Log.Begin).Seconds(),
 			Figures: one.Figures, RedisCallsBy: one.CountedBy,
-			RedisCallsPerGrant: float64(one.RedisCalls) / float64(max(1, one.Figures.Grants)),
+			RedisCallsPerGrant: float64(one.RedisCalls) / grants,
 			Faults:             one.Faults, Incidents: one.Incidents,
-		})
+		}
+		if one.RedisTime > 0 {
+			micros := float64(one.RedisTime.Microseconds()) / grants
+			e.RedisMicrosPerGrant = &micros
+		}
+		r.Engines = append(r.Engines, e)
 	}
-	r.Goal = goalOf(r)
+	r.Goal = r.goalOf()
 	return r
 }
 

@@ -13,23 +13,19 @@ const (
 	// waits for a processor.
 	sleepers = 2
 
-	// nap is how long each of them sleeps, in a run of a few processes.
-	nap = 5 * time.Millisecond
-
-	// few is how many processes may watch as closely as that. More of them
-	// sleep longer, so that the machine is not busy with watching.
-	few = 8
+	// nap is how long each of them sleeps, in a run of a few processes. Many
+	// processes sleep longer, so that the machine is not busy with watching.
+	nap, few = 5 * time.Millisecond, 8
 
 	// least is the lateness that is worth noting.
 	least = 3 * time.Millisecond
 )
 
 // Bystander watches what the machine does to a process while others work in it:
-// how late its plain sleeps end, or how long a server takes that is asked for
+// how late its plain sleeps end, and how long a server takes that is asked for
 // nothing. It knows no limiter, so what it sees is nobody's doing but the
 // machine's.
 type Bystander struct {
-	now    func() time.Duration
 	cancel context.CancelFunc
 	all    sync.WaitGroup
 
@@ -37,37 +33,39 @@ type Bystander struct {
 	seen []measure.Stall
 }
 
-// Watch begins, in one of so many processes. If ping is not nil, it asks a
-// server for nothing, and the server is what is watched. Close ends it.
-func Watch(now func() time.Duration, processes int, ping func(context.Context)) *Bystander {
+// Watch begins, in one of so many processes. Ping, if not nil, asks the server.
+// Close ends it.
+func Watch(processes int, ping func(context.Context)) *Bystander {
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &Bystander{now: now, cancel: cancel}
+	b := &Bystander{cancel: cancel}
 	pause := nap * time.Duration(max(1, processes/few))
-	if ping != nil {
-		b.all.Go(func() {
-			for ; ctx.Err() == nil; time.Sleep(pause) {
-				b.watch(now(), func() { ping(ctx) })
-			}
-		})
-		return b
-	}
 	for range sleepers {
 		b.all.Go(func() {
 			for ctx.Err() == nil {
-				b.watch(now()+pause, func() { time.Sleep(pause) })
+				due := measure.Now() + pause
+				time.Sleep(pause)
+				b.note(due)
+			}
+		})
+	}
+	if ping != nil {
+		b.all.Go(func() {
+			for ; ctx.Err() == nil; time.Sleep(pause) {
+				due := measure.Now()
+				ping(ctx)
+				b.note(due)
 			}
 		})
 	}
 	return b
 }
 
-// watch notes a stall if what is done ends late, by when it is due.
-func (b *Bystander) watch(due time.Duration, do func()) {
-	do()
-	if ended := b.now(); ended-due >= least {
+// note writes down a stall if what was due is late.
+func (b *Bystander) note(due time.Duration) {
+	if now := measure.Now(); now-due >= least {
 		b.mu.Lock()
 		defer b.mu.Unlock()
-		b.seen = append(b.seen, measure.Stall{From: due, To: ended})
+		b.seen = append(b.seen, measure.Stall{From: due, To: now})
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/bench/internal/scenario"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // patience is how long connecting may take.
@@ -25,14 +26,22 @@ const patience = 10 * time.Second
 type crew struct {
 	Job
 	scenario scenario.Scenario
-	limiter  engines.Acquirer
+	engine   engines.Engine
 	rdb      *redis.Client
-	visitors []Visitor    // one for each caller
 	sent     atomic.Int64 // commands, for servers that do not count them
 
 	mu     sync.Mutex
+	shift  *shift
 	calls  []measure.Call
 	missed []time.Duration
+}
+
+// shift is what callers work with until they begin anew.
+type shift struct {
+	limiter  engines.Acquirer
+	visitors []Visitor // one for each caller
+	over     context.Context
+	end      context.CancelFunc
 }
 
 // connect makes the crew of a client process.
@@ -44,20 +53,42 @@ func connect(job Job) (c *crew, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c = &crew{Job: job, scenario: behaviour}
+	c = &crew{Job: job, scenario: behaviour, engine: engine}
 	if c.rdb, err = backend.Connect(ctx, job.Redis); err != nil {
 		return nil, err
 	}
 	c.rdb.AddHook(way{c})
-	given := engine.Given(job.Load)
-	given.Flow = fmt.Sprintf("client %d", job.Client)
-	c.limiter, err = engine.Open(engines.Setup{Load: given, Redis: c.rdb, Name: job.Name, Missed: c.miss})
-	for len(c.visitors) < job.Callers && err == nil {
-		var visitor Visitor
-		visitor, err = NewVisitor(ctx, job.Upstream)
-		c.visitors = append(c.visitors, visitor)
-	}
+	c.shift, err = c.begin(ctx, job.Load)
 	return c, err
+}
+
+// begin makes what callers work with.
+func (c *crew) begin(ctx context.Context, l scenario.Load) (s *shift, err error) {
+	s = new(shift)
+	s.over, s.end = context.WithCancel(context.Background())
+	given := c.engine.Given(l)
+	given.Flow = fmt.Sprintf("client %d", c.Client)
+	s.limiter, err = c.engine.Open(engines.Setup{Load: given, Redis: c.rdb, Name: c.Name, Missed: c.miss})
+	for len(s.visitors) < c.Callers && err == nil {
+		var visitor Visitor
+		visitor, err = NewVisitor(ctx, c.Upstream, s.limiter)
+		s.visitors = append(s.visitors, visitor)
+	}
+	return s, err
+}
+
+// renew ends a shift and begins another. Whoever waits calls again.
+func (c *crew) renew(l scenario.Load) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	next, err := c.begin(ctx, l)
+	if err != nil {
+		return // the shift goes on, and its figures show it
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.shift.end()
+	c.shift = next
 }
 
 func (c *crew) miss() {
@@ -90,37 +121,27 @@ func (w way) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 // work lets all callers go at the given moment, and returns when the last one is
 // home.
 func (c *crew) work(ctx context.Context, at time.Duration) Account {
-	bystander := Watch(measure.Now, c.Load.Clients, nil)
+	bystander := Watch(c.Load.Clients, nil)
+	estimator := c.scenario.Tokens.Estimator(c.Load.Seed, c.Client)
 	var callers sync.WaitGroup
-	for number, caller := range c.callers(ctx) {
-		caller.visit = c.visitors[number]
+	for number := range c.Callers {
+		one := &caller{crew: c, run: ctx, number: number}
+		me := scenario.Caller{
+			Load: c.Load, Client: c.Client, Number: number, Estimator: estimator,
+			Rand:       rand.New(rand.NewPCG(c.Load.Seed, uint64(c.Client)<<32|uint64(number))),
+			Call:       func(ctx context.Context, n int) bool { return one.call(ctx, n, nil) },
+			CallTokens: func(ctx context.Context, t measure.Tokens) bool { return one.call(ctx, 1, &t) },
+		}
 		callers.Go(func() {
-			if measure.Sleep(ctx, at-measure.Now()) == nil {
-				c.scenario.Behave(ctx, caller.me)
+			if clock.Sleep(ctx, at-measure.Now()) == nil {
+				c.scenario.Behave(ctx, me)
 			}
 		})
 	}
 	callers.Wait()
 	return Account{
-		Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Close(), Missed: c.missed,
+		Told: true, Calls: c.calls, RedisCalls: int(c.sent.Load()), Stalls: bystander.Close(), Missed: c.missed,
 	}
-}
-
-// callers are those of the crew.
-func (c *crew) callers(ctx context.Context) (all []*caller) {
-	estimator := c.scenario.Tokens.Estimator(c.Load.Seed, c.Client)
-	for number := range c.Callers {
-		one := &caller{crew: c, run: ctx, number: number}
-		seed := uint64(c.Client)<<32 | uint64(number)
-		one.me = scenario.Caller{
-			Load: c.Load, Client: c.Client, Number: number, Estimator: estimator,
-			Rand:       rand.New(rand.NewPCG(c.Load.Seed, seed)),
-			Call:       func(ctx context.Context, n int) bool { return one.call(ctx, n, nil) },
-			CallTokens: func(ctx context.Context, t measure.Tokens) bool { return one.call(ctx, 1, &t) },
-		}
-		all = append(all, one)
-	}
-	return all
 }
 
 // caller makes its calls and writes them down.
@@ -128,10 +149,7 @@ type caller struct {
 	*crew
 	run    context.Context // of the whole run
 	number int
-	me     scenario.Caller
-	visit  Visitor
-
-	seq int
+	seq    int
 }
 
 // afterFailure is how long a caller pauses when the limiter could not be asked,
@@ -144,28 +162,10 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	}
 	call := measure.Call{Client: c.Client, Caller: c.number, Seq: c.seq, Permits: n, Called: measure.Now(), Tokens: t}
 	c.seq++
-	var settle engines.Settle
-	var err error
-	if t == nil {
-		err = c.limiter.Acquire(ctx, n)
-	} else {
-		settle, err = c.limiter.(engines.Counter).Take(ctx, t.Input, t.Reserved)
-	}
-	call.Ended, call.Outcome = measure.Now(), outcome(c.run, ctx, err)
-	if err == nil {
-		// The permit is spent: the call is made even if the run has ended
-		// meanwhile.
-		call.Rejected, err = c.visit(context.WithoutCancel(ctx), call)
-		if err == nil && t != nil && !call.Rejected {
-			call.Tokens, err = c.write(ctx, *t, settle)
-		}
-		if err != nil {
-			call.Outcome = measure.Failed
-		}
-	}
-	if call.Outcome == measure.Failed {
+	err := c.anyShift(ctx, &call)
+	if call.Outcome = outcome(c.run, ctx, err); call.Outcome == measure.Failed {
 		call.Error = err.Error()
-		_ = measure.Sleep(c.run, afterFailure)
+		_ = clock.Sleep(c.run, afterFailure)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,13 +173,46 @@ func (c *caller) call(ctx context.Context, n int, t *measure.Tokens) bool {
 	return call.Outcome == measure.Granted && !call.Rejected
 }
 
-// write waits until all tokens are written, and settles. If the run ends before,
-// nobody knows them.
-func (c *caller) write(ctx context.Context, t measure.Tokens, settle engines.Settle) (*measure.Tokens, error) {
-	if measure.Sleep(c.run, t.Takes) != nil || settle == nil || c.run.Err() != nil {
-		return &t, nil
+// anyShift makes a call. If the shift ends while it waits, it waits again in the
+// next.
+func (c *caller) anyShift(ctx context.Context, call *measure.Call) error {
+	for {
+		c.mu.Lock()
+		s := c.shift
+		c.mu.Unlock()
+		waiting, cancel := context.WithCancel(ctx)
+		stop := context.AfterFunc(s.over, cancel)
+		err := c.inShift(waiting, s, call)
+		stop()
+		cancel()
+		if err == nil || ctx.Err() != nil || s.over.Err() == nil {
+			return err
+		}
 	}
-	return &t, settle(context.WithoutCancel(ctx), t.Output)
+}
+
+func (c *caller) inShift(ctx context.Context, s *shift, call *measure.Call) (err error) {
+	var settle engines.Settle
+	if t := call.Tokens; t == nil {
+		err = s.limiter.Acquire(ctx, call.Permits)
+	} else {
+		settle, err = s.limiter.(engines.Counter).Take(ctx, t.Input, t.Reserved)
+	}
+	if call.Ended = measure.Now(); err != nil {
+		return err
+	}
+	call.Rejected, err = s.visitors[c.number](ctx, *call)
+	if _, waits := s.limiter.(engines.Traveller); waits {
+		call.Ended = measure.Now()
+	}
+	if err != nil || call.Tokens == nil || call.Rejected {
+		return err
+	}
+	// If the run ends before all tokens are written, nobody knows them.
+	if clock.Sleep(c.run, call.Tokens.Takes) != nil || settle == nil || c.run.Err() != nil {
+		return nil
+	}
+	return settle(context.WithoutCancel(ctx), call.Tokens.Output)
 }
 
 // outcome is how a call with this ctx ended in a run that may have ended, too.

@@ -2,7 +2,6 @@ package run
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"testing"
@@ -23,9 +22,6 @@ func TestMain(m *testing.M) {
 		os.Exit(m.Run())
 	case Client:
 		ClientMain()
-	case "dies at once":
-		fmt.Fprintln(os.Stderr, "cannot find my feet")
-		os.Exit(3)
 	case "dies at work":
 		orders.Scan()
 		fmt.Println(`{}`)
@@ -35,18 +31,11 @@ func TestMain(m *testing.M) {
 		orders.Scan()
 		fmt.Println(`{"Error":"no Redis"}`)
 		os.Exit(1)
-	case "never ready":
-		for orders.Scan() { // until the orders end
-		}
 	}
 }
 
 func TestAClientThatCannotBeginIsToldOf(t *testing.T) {
-	_, err := Launch(t.Context(), "dies at once", []Job{{Client: 6}})
-	require.ErrorContains(t, err, "client 6")
-	require.ErrorContains(t, err, "cannot find my feet")
-
-	_, err = Launch(t.Context(), "cannot", []Job{{}})
+	_, err := Launch(t.Context(), "cannot", []Job{{}})
 	require.ErrorContains(t, err, "no Redis")
 }
 
@@ -63,13 +52,6 @@ func TestAClientThatDiesAtWorkIsToldOf(t *testing.T) {
 	}
 	told, _ := f.Stop()
 	require.Empty(t, told[0].Calls)
-}
-
-func TestLaunchEndsWithItsContext(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	_, err := Launch(ctx, "never ready", []Job{{}})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
 // launched is one client of a quota.
@@ -98,7 +80,8 @@ func TestAClientTellsOfEveryCall(t *testing.T) {
 	require.Eventually(t, func() bool { return ledger.Count() == 2 }, 10*time.Second, time.Millisecond)
 	time.Sleep(50 * time.Millisecond) // for those who went to call again
 
-	require.NoError(t, f.befall(scenario.Suspend))
+	f.renew(scenario.Load{Quota: scenario.Quota{Permits: 2, Per: 2 * time.Hour}, Clients: 3, Callers: 3})
+	require.NoError(t, f.signal("STOP"))
 	time.Sleep(50 * time.Millisecond)
 	accounts, err := f.Stop()
 	require.NoError(t, err, "it was woken to be sent home")
@@ -112,12 +95,4 @@ func TestAClientTellsOfEveryCall(t *testing.T) {
 		require.GreaterOrEqual(t, call.Called, begin)
 	}
 	require.Equal(t, map[measure.Outcome]int{measure.Granted: 2, measure.Waiting: 3}, seen)
-}
-
-func TestAClientThatIsStoppedBeforeItBeganEnds(t *testing.T) {
-	f, _ := launched(t, 1)
-	require.NoError(t, f.clients[0].orders.Close())
-	var a Account
-	require.NoError(t, f.clients[0].hear(&a))
-	require.Empty(t, a.Calls)
 }

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,9 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
-	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
@@ -26,18 +23,43 @@ const Role = "FAIRLIMIT_BENCH_ROLE"
 // Client is that role.
 const Client = "client"
 
-// grace is how long a process has to put things in order once it is to end.
-const grace = 10 * time.Second
+const (
+	readiness = 60 * time.Second // how long it may take until all clients are ready
+	grace     = 10 * time.Second // how long a process has to put things in order once it is to end
+)
+
+// Job is everything that a client must know.
+type Job struct {
+	Scenario string
+	Engine   string
+	Redis    string
+	Upstream string
+	Name     string // of the limiter
+	Load     scenario.Load
+	Client   int
+	Callers  int
+}
+
+// Account is what a client has to tell.
+type Account struct {
+	Told       bool
+	Error      string `json:",omitempty"` // why it cannot begin
+	Calls      []measure.Call
+	RedisCalls int             // commands sent
+	Missed     []time.Duration // when a caller woke too late for its turn
+	Stalls     []measure.Stall // that a bystander saw
+}
 
 // process is a client process. Both sides talk in JSON: it gets a job, says that
-// it is ready, is told when to begin, and tells what came of it. It is to end when
-// its standard input does, so it does not outlive the program, whatever ends that.
+// it is ready, is told when to begin, and tells what came of it. Meanwhile it may
+// be told to begin anew with another load. It is to end when its standard input
+// does, so it does not outlive the program, whatever ends that.
 type process struct {
 	*exec.Cmd
-	orders io.WriteCloser
+	stdin  io.Closer
+	orders *json.Encoder
 	news   *json.Decoder
-	stderr bytes.Buffer // with its last words
-	ended  func() error // waits for it
+	asleep bool
 }
 
 // begin starts this program in a role, and gives it its job.
@@ -48,7 +70,7 @@ func begin(role string, job Job) (*process, error) {
 	}
 	p := &process{Cmd: exec.Command(path)}
 	p.Env = append(os.Environ(), Role+"="+role)
-	p.Stderr, p.ended = io.MultiWriter(&p.stderr, os.Stderr), sync.OnceValue(p.Wait)
+	p.Stderr = os.Stderr
 	stdin, failed := p.StdinPipe()
 	stdout, err := p.StdoutPipe()
 	if err = cmp.Or(failed, err); err == nil {
@@ -57,18 +79,16 @@ func begin(role string, job Job) (*process, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be started: %w", path, err)
 	}
-	p.orders, p.news = stdin, json.NewDecoder(stdout)
-	_ = json.NewEncoder(stdin).Encode(job) // if this fails, the process has ended
+	p.stdin, p.orders, p.news = stdin, json.NewEncoder(stdin), json.NewDecoder(stdout)
+	_ = p.orders.Encode(job) // if this fails, the process has ended
 	return p, nil
 }
 
 // hear is what the process tells next. If it ends without a word, the error has
-// its exit status and the first line of its standard error.
+// its exit status.
 func (p *process) hear(told *Account) error {
 	if failed := p.news.Decode(told); failed != nil {
-		status := cmp.Or(p.ended(), failed)
-		first, _, _ := strings.Cut(p.stderr.String(), "\n")
-		return errors.New(strings.TrimSpace(fmt.Sprint(status, " ", first)))
+		return cmp.Or(p.Wait(), failed)
 	}
 	if told.Error != "" {
 		return errors.New(told.Error)
@@ -82,6 +102,7 @@ func (p *process) signal(name string) error {
 	if out, err := exec.Command("sh", "-c", kill).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w: %s", kill, err, out)
 	}
+	p.asleep = name == "STOP"
 	return nil
 }
 
@@ -106,7 +127,10 @@ func ClientMain() {
 		cancel()
 	}
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone, or wants no more
+		var anew scenario.Load
+		for orders.Decode(&anew) == nil { // until the parent is gone, or wants no more
+			c.renew(anew)
+		}
 		cancel()
 		time.Sleep(grace)
 		os.Exit(1)
@@ -115,46 +139,23 @@ func ClientMain() {
 	os.Exit(0)
 }
 
-// readiness is how long it may take until all clients are ready.
-const readiness = 60 * time.Second
-
-// Job is everything that a client must know.
-type Job struct {
-	Scenario string
-	Engine   string
-	Redis    string
-	Upstream string
-	Name     string // of the limiter
-	Load     scenario.Load
-	Client   int
-	Callers  int
-}
-
-// Account is what a client has to tell.
-type Account struct {
-	Error      string `json:",omitempty"` // why it cannot begin
-	Calls      []measure.Call
-	RedisCalls int             // commands sent
-	Missed     []time.Duration // when a caller woke too late for its turn
-	Stalls     []measure.Stall // that a bystander saw
-}
-
 // Fleet is the client processes of one run.
 type Fleet struct {
-	clients  []*process
-	told     []Account // by client
-	away     sync.WaitGroup
-	died     chan error   // of clients that ended before they were told to
-	killed   atomic.Bool  // the last client was, on purpose
-	befallen map[int]bool // clients that were killed or put to sleep
+	clients []*process
+	told    []Account // by client
+	away    sync.WaitGroup
+	died    chan error    // of clients that ended before they were told to
+	killed  chan struct{} // closed before the last client is killed on purpose
 }
 
 // Launch starts a process of a role for each job and returns when all are ready
 // to begin. The caller closes the fleet.
-func Launch(ctx context.Context, role string, jobs []Job) (*Fleet, error) {
+func Launch(ctx context.Context, role string, jobs []Job) (f *Fleet, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readiness)
 	defer cancel()
-	f := &Fleet{told: make([]Account, len(jobs)), died: make(chan error, len(jobs)), befallen: map[int]bool{}}
+	f = &Fleet{
+		told: make([]Account, len(jobs)), died: make(chan error, len(jobs)), killed: make(chan struct{}),
+	}
 	for _, job := range jobs {
 		p, err := begin(role, job)
 		if err != nil {
@@ -176,13 +177,20 @@ func Launch(ctx context.Context, role string, jobs []Job) (*Fleet, error) {
 // Start lets everybody begin at a moment on the machine's clock.
 func (f *Fleet) Start(at time.Duration) (err error) {
 	for i, c := range f.clients {
-		err = errors.Join(err, json.NewEncoder(c.orders).Encode(at))
+		err = errors.Join(err, c.orders.Encode(at))
 		f.away.Go(func() {
 			err := c.hear(&f.told[i])
-			if meant := f.killed.Load() && i == len(f.clients)-1; err != nil && !meant {
+			_ = c.Wait()
+			select {
+			case <-f.killed:
+				if i == len(f.clients)-1 {
+					return
+				}
+			default:
+			}
+			if err != nil {
 				f.died <- fmt.Errorf("client %d died: %w", i, err)
 			}
-			_ = c.ended()
 		})
 	}
 	return err
@@ -191,11 +199,11 @@ func (f *Fleet) Start(at time.Duration) (err error) {
 // Stop sends everybody home and returns when all are, with what they told. A
 // client that was killed tells nothing.
 func (f *Fleet) Stop() (_ []Account, err error) {
-	for i, c := range f.clients {
-		if f.befallen[i] {
-			_ = c.signal("CONT") // who sleeps hears nothing
+	for _, c := range f.clients {
+		if c.asleep { // it hears nothing
+			_ = c.signal("CONT")
 		}
-		_ = c.orders.Close()
+		_ = c.stdin.Close()
 	}
 	defer time.AfterFunc(grace, f.Close).Stop()
 	f.away.Wait()
@@ -212,18 +220,20 @@ func (f *Fleet) Close() {
 	}
 }
 
-// befall does something to the last client's process: it is killed with no time
-// to put anything in order, put to sleep, or woken.
-func (f *Fleet) befall(deed scenario.Deed) error {
-	last := len(f.clients) - 1
-	f.befallen[last] = true
-	switch c := f.clients[last]; deed {
-	case scenario.Kill:
-		f.killed.Store(true)
-		return c.Process.Kill()
-	case scenario.Suspend:
-		return c.signal("STOP")
-	default:
-		return c.signal("CONT")
+// kill ends the last client with no time to put anything in order.
+func (f *Fleet) kill() error {
+	close(f.killed)
+	return f.clients[len(f.clients)-1].Process.Kill()
+}
+
+// signal is for the last client's process.
+func (f *Fleet) signal(name string) error { return f.clients[len(f.clients)-1].signal(name) }
+
+// renew has the callers of all clients begin anew with a load, as if their
+// processes were restarted. That takes no time. A client that was killed hears
+// nothing.
+func (f *Fleet) renew(l scenario.Load) {
+	for _, c := range f.clients {
+		_ = c.orders.Encode(l)
 	}
 }

@@ -6,7 +6,6 @@ package run
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -45,8 +44,10 @@ type Result struct {
 	Trial      Trial
 	Given      scenario.Load // what of the load the engine was given
 	Log        measure.Log
-	RedisCalls int    // in all
-	CountedBy  string // who counted them
+	Limits     measure.Limits // of the upstream, with what changed
+	RedisCalls int            // in all
+	CountedBy  string         // who counted them
+	RedisTime  time.Duration  // for which the server ran commands; 0 if it does not say
 	Incidents  []Incident
 	Faults     []string
 
@@ -78,23 +79,12 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	if err := clients.Start(r.Log.Begin); err != nil {
 		return nil, err
 	}
+	watcher := Watch(t.Load.Clients, func(ctx context.Context) { t.Backend.Client.Ping(ctx) })
 	during, over := context.WithCancel(ctx)
-	watcher := Watch(measure.Now, t.Load.Clients, nil)
-	defer watcher.Close()
-	asker := Watch(measure.Now, t.Load.Clients, func(ctx context.Context) { t.Backend.Client.Ping(ctx) })
-	defer asker.Close()
 	happened := make(chan error, 1)
 	go func() {
 		var err error
-		r.Incidents, err = t.befall(during, r.Log.Begin, func(ctx context.Context, deed scenario.Deed) error {
-			if deed != scenario.Restart {
-				return clients.befall(deed)
-			}
-			t.Backend.Process.Kill()
-			_ = measure.Sleep(ctx, scenario.RedisAway)
-			t.Backend.Process.Restart()
-			return nil
-		})
+		r.Incidents, err = t.befall(during, r.Log.Begin, ledger, clients)
 		happened <- err
 	}()
 	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))
@@ -108,14 +98,16 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	r.fault(err)
 	r.fault(backend.Remove(tidy, t.Backend.Client, t.Name))
 
-	r.Log.Machine = measure.Machine{Here: watcher.Close(), Redis: asker.Close()}
+	r.Log.Machine.Common, r.Limits = watcher.Close(), ledger.Limits
 	r.add(accounts, ledger.Arrivals())
-	r.WorstStall = r.Log.Machine.Worst(clients.befallen)
+	r.WorstStall = r.Log.Machine.Worst(t.Scenario.Breaks())
 	if !t.Scenario.Breaks() {
 		r.fault(failures(r.Log.Calls))
 	}
 	if uncounted == nil && failed == nil && !t.Scenario.EndsRedis { // a restart sets the counter back
-		r.CountedBy, r.RedisCalls = "server", int(after.Runs-before.Runs)
+		served := after.Since(before)
+		r.CountedBy, r.RedisCalls = "server", int(served.Runs)
+		r.RedisTime = time.Duration(served.Micros) * time.Microsecond
 	}
 	return r, nil
 }
@@ -123,10 +115,11 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 // add puts together what both sides have to tell.
 func (r *Result) add(accounts []Account, arrivals []measure.Call) {
 	r.CountedBy = "clients"
+	m := &r.Log.Machine
 	for _, a := range accounts {
-		r.Log.Calls, r.Log.Missed = append(r.Log.Calls, a.Calls...), append(r.Log.Missed, a.Missed)
-		r.Log.Machine.Clients = append(r.Log.Machine.Clients, a.Stalls)
-		r.RedisCalls += a.RedisCalls
+		r.Log.Calls, r.RedisCalls = append(r.Log.Calls, a.Calls...), r.RedisCalls+a.RedisCalls
+		r.Log.Told = append(r.Log.Told, a.Told)
+		m.Clients, m.Missed = append(m.Clients, a.Stalls), append(m.Missed, a.Missed)
 	}
 	r.Log.Calls = join(r.Log.Calls, arrivals, r.Log.End)
 }
@@ -208,33 +201,6 @@ func join(calls []measure.Call, arrivals []measure.Call, end time.Duration) []me
 	return calls
 }
 
-// Incident is what happened to the run, and when.
-type Incident struct {
-	AtMS measure.MS `json:"at_ms"` // of the run; when that was over
-	What string     `json:"what"`
-}
-
-// befall lets the scenario's incidents happen at their times, until ctx ends. It
-// is no fault if one is under way then.
-func (t Trial) befall(
-	ctx context.Context, begin time.Duration, do func(context.Context, scenario.Deed) error,
-) (happened []Incident, err error) {
-	for _, incident := range t.Scenario.Incidents {
-		at := begin + time.Duration(incident.At*float64(t.Load.Duration))
-		if measure.Sleep(ctx, at-measure.Now()) != nil {
-			return happened, err
-		}
-		failed := do(ctx, incident.What)
-		switch {
-		case failed == nil:
-			happened = append(happened, Incident{measure.Milliseconds(measure.Now() - begin), string(incident.What)})
-		case ctx.Err() == nil:
-			err = errors.Join(err, fmt.Errorf("%s, or should have: %w", incident.What, failed))
-		}
-	}
-	return happened, err
-}
-
 const (
 	// orderly is the least distance at which the order of two events says
 	// something, on any machine.
@@ -256,15 +222,11 @@ func Judge(results []*Result) {
 		worst = max(worst, r.WorstStall)
 	}
 	for _, r := range results {
-		r.Apart = blurred(worst, r.Trial.Load) + r.Trial.Scenario.HeldUp()
+		const whole = time.Millisecond
+		blurred := min((worst + whole - 1).Truncate(whole), max(r.Trial.Load.Quota.Per/blurShare, blurAny))
+		r.Apart = max(orderly, blurred) + r.Trial.Scenario.HeldUp()
 		r.Figures = measure.Of(r.Log, measure.Rule{
-			Limits: r.Trial.Load.Limits(), Guard: r.Given.Guard, Apart: r.Apart, Ceiling: r.Trial.Load.Ceiling,
+			Limits: r.Limits, Guard: r.Given.Guard, Apart: r.Apart, Ceiling: r.Trial.Load.Ceiling,
 		})
 	}
-}
-
-// blurred is the distance under which the machine mixes up the order by itself.
-func blurred(worst time.Duration, l scenario.Load) time.Duration {
-	const whole = time.Millisecond
-	return max(orderly, min((worst+whole-1).Truncate(whole), max(l.Quota.Per/blurShare, blurAny)))
 }

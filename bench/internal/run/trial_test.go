@@ -37,7 +37,7 @@ func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
 	ledger := measure.NewLedger(measure.Limits{Permits: 1, Per: time.Hour}, measure.Now)
 	server := Serve(ledger)
 	defer server.Close()
-	visitor, err := NewVisitor(t.Context(), server.URL)
+	visitor, err := NewVisitor(t.Context(), server.URL, nil)
 	require.NoError(t, err)
 	require.Zero(t, ledger.Count(), "to say hello is no arrival")
 

@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"net/http/httptest"
 
+	"github.com/fairlimit/fairlimit/bench/internal/engines"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
 
 // Serve starts the upstream: a ledger behind HTTP on a free port of the loopback
-// interface.
+// interface. It tells its policy as the
+// IETF's draft on RateLimit headers has it.
 func Serve(ledger *measure.Ledger) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet { // a visitor opens its connection
@@ -25,7 +27,9 @@ func Serve(ledger *measure.Ledger) *httptest.Server {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if ledger.Arrive(call).Rejected {
+		call = ledger.Arrive(call)
+		w.Header().Set("RateLimit-Policy", ledger.Policy())
+		if call.Rejected {
 			w.WriteHeader(http.StatusTooManyRequests)
 		}
 	}))
@@ -36,9 +40,9 @@ func Serve(ledger *measure.Ledger) *httptest.Server {
 // or for a handshake. It is one request. A 429 is no error.
 type Visitor func(context.Context, measure.Call) (rejected bool, err error)
 
-// NewVisitor opens the connection.
-func NewVisitor(ctx context.Context, url string) (Visitor, error) {
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+// NewVisitor opens the connection. A limiter may wait on the way.
+func NewVisitor(ctx context.Context, url string, limiter engines.Acquirer) (Visitor, error) {
+	client := &http.Client{Transport: sure{&http.Transport{MaxIdleConnsPerHost: 1}}}
 	send := func(ctx context.Context, method string, body []byte) (rejected bool, err error) {
 		request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 		if err != nil {
@@ -56,6 +60,9 @@ func NewVisitor(ctx context.Context, url string) (Visitor, error) {
 		return rejected, errors.Join(err, drained, response.Body.Close())
 	}
 	_, err := send(ctx, http.MethodGet, nil)
+	if t, travels := limiter.(engines.Traveller); travels {
+		client.Transport = t.Over(client.Transport)
+	}
 	return func(ctx context.Context, c measure.Call) (rejected bool, err error) {
 		text, err := json.Marshal(c)
 		if err != nil {
@@ -63,4 +70,11 @@ func NewVisitor(ctx context.Context, url string) (Visitor, error) {
 		}
 		return send(ctx, http.MethodPost, text)
 	}, err
+}
+
+// sure makes a call whose permit is spent even if the run has ended meanwhile.
+type sure struct{ base http.RoundTripper }
+
+func (s sure) RoundTrip(r *http.Request) (*http.Response, error) {
+	return s.base.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 }

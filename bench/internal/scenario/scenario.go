@@ -13,6 +13,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 	"github.com/fairlimit/fairlimit/estimate"
+	"github.com/fairlimit/fairlimit/internal/clock"
 )
 
 // Scenario is one way of calling.
@@ -41,9 +42,12 @@ type Scenario struct {
 	// Replies, if not nil, is for how long each answer of Redis is held up.
 	Replies *Delay
 
-	// EndsRedis says that the scenario ends its Redis, so nobody can be fair to
-	// everybody. Otherwise there is a goal: fair lets nobody overtake and nobody go
-	// early, and the upstream turns nobody away, apart from what the machine does.
+	// NoVerdict says that the scenario has no goal. Otherwise fair lets nobody
+	// overtake and nobody go early, and the upstream turns nobody away, apart from
+	// what the machine does.
+	NoVerdict bool
+
+	// EndsRedis says that the scenario ends its Redis.
 	EndsRedis bool
 
 	// Incidents happen to the clients or to Redis during the run, in this
@@ -78,7 +82,7 @@ type Caller struct {
 
 // All are the scenarios.
 var All = slices.Concat([]Scenario{
-	steady, burst, greedy, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff,
+	steady, burst, greedy, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff, killed, changed,
 }, few(), []Scenario{tenants}, tokens())
 
 // Named finds a scenario.
@@ -112,11 +116,19 @@ func (s Scenario) CallersOf(l Load) []int {
 	return callers
 }
 
+// AllCallers is how many callers there are.
+func (s Scenario) AllCallers(l Load) (n int) {
+	for _, callers := range s.CallersOf(l) {
+		n += callers
+	}
+	return n
+}
+
 func part(d time.Duration, of float64) time.Duration { return time.Duration(of * float64(d)) }
 
 // sleep reports whether ctx outlasted it.
 func sleep(ctx context.Context, d time.Duration) bool {
-	return measure.Sleep(ctx, d) == nil && ctx.Err() == nil
+	return clock.Sleep(ctx, d) == nil && ctx.Err() == nil
 }
 
 // Load is what every engine in a run is put under. It travels to the client

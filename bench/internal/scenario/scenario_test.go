@@ -20,34 +20,13 @@ func TestTheScenariosThereAre(t *testing.T) {
 		require.NotEmpty(t, s.About)
 		require.NotNil(t, s.Behave)
 		require.NoError(t, s.Load.Or(Default).Guarded().Check(), s.Name)
-		require.Equal(t, s.Name == "restart", s.EndsRedis)
 	}
 	require.Equal(t, []string{
 		"steady", "burst", "greedy", "trickle", "weighted", "impatient", "fickle", "crash", "laggy", "restart", "onoff",
+		"killed", "changed",
 		"few-3-every", "few-3-second", "few-3-burst", "few-1-every", "few-1-second", "few-1-burst", "tenants",
 		"tokens-most", "tokens-75", "tokens-long",
 	}, names)
-}
-
-func TestABurstIsAWholeNumberOfQuotasAndLeavesNobodyOut(t *testing.T) {
-	for name, c := range map[string]struct{ permits, clients, callers, quotas int }{
-		"few callers":   {permits: 20, clients: 4, callers: 2, quotas: 3},
-		"no even split": {permits: 20, clients: 4, callers: 8, quotas: 3},
-		"many callers":  {permits: 2, clients: 5, callers: 5, quotas: 13},
-		"one by one":    {permits: 1, clients: 1, callers: 1, quotas: 3},
-	} {
-		t.Run(name, func(t *testing.T) {
-			l := Load{Quota: Quota{Permits: c.permits, Per: time.Second}, Clients: c.clients, Callers: c.callers}.Guarded()
-			total := 0
-			for caller := range c.clients * c.callers {
-				calls, every := burstOf(l, caller)
-				require.Positive(t, calls)
-				require.Equal(t, time.Duration(c.quotas+2)*l.Period(), every)
-				total += calls
-			}
-			require.Equal(t, c.quotas*c.permits, total)
-		})
-	}
 }
 
 func TestDelaysHaveAHeavyTailWithinTheirBounds(t *testing.T) {
