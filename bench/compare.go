@@ -68,14 +68,16 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 		of := report.Of(results)
 		reports = append(reports, of)
 		faulty = faulty || slices.ContainsFunc(results, func(r *run.Result) bool { return len(r.Faults) > 0 })
-		if err := errors.Join(of.Table(table, p.verbose), of.JSON(figures), page.Add(of, results)); err != nil {
+		if err := errors.Join(of.Table(table, false), of.JSON(figures), page.Add(of, results)); err != nil {
 			return fmt.Errorf("the report cannot be written: %w", err)
 		}
 	}
-	if err := errors.Join(report.Summary(table, reports), page.Tell(table)); err != nil || !faulty {
-		return err
+	report.Summary(table, reports)
+	page.Tell(table)
+	if faulty {
+		return errFaulty
 	}
-	return errFaulty
+	return nil
 }
 
 // open finds a server and makes each engine once. If one of them cannot hold the
@@ -109,7 +111,10 @@ func (c comparison) round(ctx context.Context, r round) (results []*run.Result, 
 		if ctx.Err() != nil {
 			break
 		}
-		result, err := c.run(ctx, r, e)
+		result, err := run.Trial{
+			Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server, Name: "bench:" + rand.Text(),
+			Progress: c.stderr,
+		}.Run(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			return results, fmt.Errorf("%s: %w", e.Name, err)
@@ -119,16 +124,6 @@ func (c comparison) round(ctx context.Context, r round) (results []*run.Result, 
 	}
 	run.Judge(results)
 	return results, nil
-}
-
-// run puts an engine through a round.
-func (c comparison) run(ctx context.Context, r round, e engines.Engine) (*run.Result, error) {
-	t := run.Trial{
-		Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server,
-		Name: "bench:" + rand.Text(), What: r.scenario.Name + ", " + e.Name, Progress: c.stderr,
-	}
-	fmt.Fprintf(c.stderr, "%s: %v to go\n", t.What, r.load.Duration)
-	return t.Run(ctx)
 }
 
 // outputs are where the figures and the table go. Where standard output is for

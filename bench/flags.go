@@ -19,9 +19,7 @@ type plan struct {
 	redis  string
 	json   string
 	list   bool
-
-	verbose bool
-	out     string // directory of the pictures; empty: a new one
+	out    string // directory of the pictures; empty: a new one
 }
 
 // round is one scenario under its load.
@@ -90,7 +88,6 @@ func (p *plan) flags(l *scenario.Load, engines, scenarios *string) *flag.FlagSet
 		"`file` for the figures as JSON, one line for each scenario; - is standard output")
 	flags.StringVar(&p.out, "out", "",
 		"`directory` for the page with its pictures; the word none for no page (default: a new temporary directory)")
-	flags.BoolVar(&p.verbose, "v", false, "print every row, not just one screen")
 	flags.BoolVar(&p.list, "list", false, "list the scenarios and engines, and end")
 	return flags
 }

@@ -36,7 +36,6 @@ func TestAFlagComesBeforeWhatTheScenarioWants(t *testing.T) {
 		"-guard 10ms":                 "steady 20/1s guard 10ms 4x8 12s seed 1: fair window",
 		"-scenario laggy":             "laggy 20/1s guard 250ms 4x8 12s seed 1: fair window",
 		"-scenario laggy -guard 0":    "laggy 20/1s guard 0s 4x8 12s seed 1: fair window",
-		"-scenario tenants":           "tenants 20/1s guard 50ms 2x3 20s seed 1: fair+flows redis_rate",
 		"-scenario few-3-every -engines fair -duration 9s": "few-3-every 1/50ms guard 10ms 2x3 9s seed 1: fair",
 		"-callers 2500": "steady 20/1s guard 50ms 4x2500 12s seed 1: fair window", // as many as a machine holds
 	} {
@@ -51,7 +50,7 @@ func TestOneNameMayStandForSeveral(t *testing.T) {
 	all := planned(t, "-scenario all -engines all")
 	require.Len(t, all, len(scenario.All))
 	_, picked, _ := strings.Cut(all[0], ":")
-	require.Len(t, strings.Fields(picked), len(engines.All)-2)
+	require.Len(t, strings.Fields(picked), len(engines.All)-3)
 	require.Contains(t, planned(t, "-scenario killed -engines all")[0], "fair+requeue")
 	require.Contains(t, all[len(all)-1], ": fair fair+flows redis_rate", "window counts no tokens")
 }

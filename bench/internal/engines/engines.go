@@ -116,6 +116,13 @@ var All = []Engine{
 		Open:   queue(fairlimit.WithStoredQuota()),
 		Change: setQuota,
 	},
+	{
+		Name:   "fair+learn",
+		About:  "fair in an http.Client, which learns the quota from the answers",
+		Only:   "learns",
+		Guards: true, Bursts: true,
+		Open: openLearning,
+	},
 }
 
 // For are the engines that can be put through a scenario, under its load.
@@ -165,21 +172,16 @@ func queue(opts ...fairlimit.Option) func(Setup) (Acquirer, error) {
 	}
 }
 
-// open makes the limiter of all, behind one of the client if it has a ceiling.
+// open makes a limiter with a trace, and units if they count.
 func open(s Setup, opts ...fairlimit.Option) (Acquirer, error) {
 	if s.Missed != nil {
 		opts = append(opts, fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { s.Missed() }}))
 	}
-	of := opts
 	if s.Output > 0 {
-		of = append(slices.Clone(opts),
+		opts = append(opts,
 			fairlimit.WithUnit("input", scenario.Quota{Permits: s.Input, Per: s.Quota.Per}),
 			fairlimit.WithUnit("output", scenario.Quota{Permits: s.Output, Per: s.Quota.Per}))
 	}
-	all, err := fairlimit.New(s.Redis, s.Name, s.Quota, of...)
-	if err != nil || s.Ceiling.Permits == 0 {
-		return ours{all}, err
-	}
-	tenant, err := fairlimit.New(s.Redis, s.Name+":"+s.Flow, s.Ceiling, opts...)
-	return ours{fairlimit.Chain(tenant, all)}, err
+	limiter, err := fairlimit.New(s.Redis, s.Name, s.Quota, opts...)
+	return ours{limiter}, err
 }

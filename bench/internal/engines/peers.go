@@ -23,8 +23,7 @@ type limit struct {
 	redis_rate.Limit
 }
 
-// openRedisRate has a key for the client, if it has a ceiling, then one for all,
-// and then one for each further unit.
+// openRedisRate has a key for calls, and then one for each further unit.
 func openRedisRate(s Setup) (Acquirer, error) {
 	r := redisRate{limiter: redis_rate.NewLimiter(s.Redis)}
 	add := func(suffix string, q scenario.Quota) {
@@ -33,7 +32,6 @@ func openRedisRate(s Setup) (Acquirer, error) {
 			r.limits = append(r.limits, limit{s.Name + suffix, of})
 		}
 	}
-	add(":"+s.Flow, s.Ceiling)
 	add("", s.Quota)
 	add(":input", scenario.Quota{Permits: s.Input, Per: s.Quota.Per})
 	add(":output", scenario.Quota{Permits: s.Output, Per: s.Quota.Per})
@@ -41,12 +39,7 @@ func openRedisRate(s Setup) (Acquirer, error) {
 }
 
 func (r redisRate) Acquire(ctx context.Context, n int) error {
-	for _, of := range r.limits {
-		if err := r.wait(ctx, of, n); err != nil {
-			return err
-		}
-	}
-	return nil
+	return r.wait(ctx, r.limits[0], n)
 }
 
 // Take is for three units.

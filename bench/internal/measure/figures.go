@@ -19,8 +19,7 @@ type Figures struct {
 	MachineInversions  int       `json:"machine_inversions"`
 	MachineRejections  int       `json:"machine_rejections"`
 	MaxInWindow        int       `json:"max_in_window"`
-	MaxOfOne           *int      `json:"max_in_window_of_one,omitempty"` // client, in a window of its ceiling
-	MissedTurns        int       `json:"missed_turns"`                   // the process woke too late for them
+	MissedTurns        int       `json:"missed_turns"` // the process woke too late for them
 	Utilization        Part      `json:"utilization"`
 	Jain               float64   `json:"jain"`
 	ShareMaxOverMin    *float64  `json:"share_max_over_min"` // null: a client got nothing
@@ -37,11 +36,10 @@ func Of(log Log, rule Rule) Figures {
 	arrived, got := arrivals(log.Calls), shares(log)
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
-		MaxOfOne:         maxOfOne(arrived, rule.Ceiling),
 		SmallestShare:    smallest(log, arrived, rule),
 		Jain:             jain(got),
 		ShareMaxOverMin:  maxOverMin(got),
-		LongestStarvedMS: Milliseconds(longestStarved(log)),
+		LongestStarvedMS: Milliseconds(longestStarved(log.Calls)),
 		WaitMS:           quantiles(waits(log.Calls)),
 		Shares:           got,
 		Phases:           phases(log, arrived, rule),

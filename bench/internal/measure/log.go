@@ -2,11 +2,7 @@
 // clock, no files, no processes.
 package measure
 
-import (
-	"time"
-
-	"github.com/fairlimit/fairlimit"
-)
+import "time"
 
 // Log is what happened in one run. All times are on one clock.
 type Log struct {
@@ -61,8 +57,6 @@ type Rule struct {
 	// Apart is how far apart two calls, and two arrivals, must be for their
 	// order to count: less than that, the machine mixes them up.
 	Apart time.Duration
-
-	Ceiling fairlimit.Quota // of each client; zero for none
 }
 
 // period is how long the guarded quota takes to hand out its permits once.

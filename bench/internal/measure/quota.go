@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"slices"
 	"time"
-
-	"github.com/fairlimit/fairlimit"
 )
 
 // arrivals are the calls that reached the upstream, in the order in which they
@@ -29,22 +27,6 @@ func maxInWindow(arrived []Call, per time.Duration) (most int) {
 		most = max(most, in)
 	}
 	return most
-}
-
-// maxOfOne is the most permits of one client in any window of a ceiling, nil
-// without a ceiling.
-func maxOfOne(arrived []Call, ceiling fairlimit.Quota) *int {
-	if ceiling.Permits == 0 {
-		return nil
-	}
-	most, of := 0, map[int][]Call{}
-	for _, c := range arrived {
-		of[c.Client] = append(of[c.Client], c)
-	}
-	for _, calls := range of {
-		most = max(most, maxInWindow(calls, ceiling.Per))
-	}
-	return &most
 }
 
 // rejected counts what the upstream turned away: what is the engine's doing, and

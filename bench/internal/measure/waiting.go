@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -62,41 +61,28 @@ func waits(calls []Call) (d []time.Duration) {
 	return d
 }
 
-// longestStarved is the longest time in which a client had somebody waiting and
-// got nothing.
-func longestStarved(log Log) (longest time.Duration) {
-	calls := make([][]Call, len(log.Callers))
-	for _, c := range log.Calls {
-		calls[c.Client] = append(calls[c.Client], c)
-	}
-	for _, ofClient := range calls {
-		longest = max(longest, longestGap(ofClient))
-	}
-	return longest
-}
-
-// longestGap is the longest time in which one of the calls waited and none was
-// granted.
-func longestGap(calls []Call) (longest time.Duration) {
-	type step struct {
-		at      time.Duration
-		joins   int // -1: leaves
-		granted bool
-	}
-	var steps []step
+// longestStarved is the longest time in which a call waited and its client got
+// nothing.
+func longestStarved(calls []Call) (longest time.Duration) {
+	granted := map[int][]time.Duration{} // by client, in order
 	for _, c := range calls {
-		steps = append(steps, step{at: c.Called, joins: 1}, step{c.Gone(), -1, c.Outcome == Granted})
+		if c.Outcome == Granted {
+			granted[c.Client] = append(granted[c.Client], c.Gone())
+		}
 	}
-	slices.SortStableFunc(steps, func(a, b step) int { return cmp.Compare(a.at, b.at) })
-	waiting, since := 0, time.Duration(0)
-	for _, s := range steps {
-		if waiting > 0 {
-			longest = max(longest, s.at-since)
+	for _, at := range granted {
+		slices.Sort(at)
+	}
+	for _, c := range calls {
+		since, got := c.Called, granted[c.Client]
+		next, _ := slices.BinarySearch(got, c.Called)
+		for _, at := range got[next:] {
+			if at >= c.Gone() {
+				break
+			}
+			longest, since = max(longest, at-since), at
 		}
-		if waiting == 0 || s.granted {
-			since = s.at
-		}
-		waiting += s.joins
+		longest = max(longest, c.Gone()-since)
 	}
 	return longest
 }

@@ -29,7 +29,8 @@ type Report struct {
 	// is for was not measured.
 	Goal *Goal `json:"goal"`
 
-	of scenario.Scenario
+	of   scenario.Scenario
+	load scenario.Load
 }
 
 // Quota is what was asked for. What an engine could be given stands with the
@@ -39,9 +40,8 @@ type Quota struct {
 	PerMS   measure.MS `json:"per_ms"`
 	Burst   int        `json:"burst"`
 	GuardMS measure.MS `json:"guard_ms"`
-	Ceiling string     `json:"ceiling,omitempty"` // of each client
-	Input   int        `json:"input,omitempty"`   // tokens in a window
-	Output  int        `json:"output,omitempty"`  // likewise
+	Input   int        `json:"input,omitempty"`  // tokens in a window
+	Output  int        `json:"output,omitempty"` // likewise
 }
 
 // Engine is one engine's figures.
@@ -70,12 +70,12 @@ func Of(results []*run.Result) Report {
 		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Seed: t.Load.Seed,
 		Quota: Quota{
 			Permits: t.Load.Quota.Permits, PerMS: measure.Milliseconds(t.Load.Quota.Per),
-			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard), Ceiling: ceiling(t.Load),
+			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard),
 			Input: t.Load.Input, Output: t.Load.Output,
 		},
 		Clients: t.Load.Clients, Callers: t.Load.Callers, Seconds: t.Load.Duration.Seconds(),
 		ApartMS: measure.Milliseconds(results[0].Apart),
-		of:      t.Scenario,
+		of:      t.Scenario, load: t.Load,
 	}
 	for _, one := range results {
 		r.StallMS = max(r.StallMS, measure.Milliseconds(one.WorstStall))
@@ -95,11 +95,4 @@ func Of(results []*run.Result) Report {
 	}
 	r.Goal = r.goalOf()
 	return r
-}
-
-func ceiling(l scenario.Load) string {
-	if l.Ceiling.Permits == 0 {
-		return ""
-	}
-	return l.Ceiling.String()
 }

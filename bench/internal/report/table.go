@@ -4,10 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
@@ -23,15 +21,12 @@ type row struct {
 // rows are those of an engine, the same for all engines.
 func (r Report) rows(e Engine) []row {
 	flows, used := r.of.Shares != nil, "of what quota and guard allow"
-	var smallest, fullest, atMost, ofOne, redisTime string
+	var smallest, fullest, atMost, redisTime string
 	if flows { // they promise no order between them
 		smallest = e.SmallestShare.String()
 	}
 	if o := e.Output; o != nil {
 		fullest, atMost, used = o.Fullest.String(), o.AtMost.String(), "output, "+used
-	}
-	if e.MaxOfOne != nil {
-		ofOne = fmt.Sprint(*e.MaxOfOne)
 	}
 	share := "one got 0"
 	if e.ShareMaxOverMin != nil {
@@ -52,10 +47,9 @@ func (r Report) rows(e Engine) []row {
 		{"max overtake", "most calls that passed a single one", !flows, fmt.Sprint(e.MaxOvertake)},
 		{"upstream 429s", "calls turned away", true, twice(e.UpstreamRejections, e.MachineRejections)},
 		{
-			"max in window", fmt.Sprintf("permits in any %v; the upstream allows %d", r.Quota.PerMS, r.Quota.Permits),
+			"max in window", fmt.Sprintf("permits in any %v; the upstream allows %d", r.load.Quota.Per, r.Quota.Permits),
 			len(e.Phases) == 0, fmt.Sprint(e.MaxInWindow),
 		},
-		{"max of one", "permits of one client; its ceiling is " + r.Quota.Ceiling, true, ofOne},
 		{"missed turns", "the machine, or what befell a client, woke a caller too late", true, rare(e.MissedTurns)},
 		{"utilization", used, len(e.Phases) == 0, e.Utilization.String()},
 		{"fullest window", "output of its calls, of the quota", true, fullest},
@@ -117,9 +111,8 @@ func (r Report) Table(w io.Writer, all bool) error {
 	for _, client := range r.Engines[0].Shares {
 		callers += client.Callers
 	}
-	fmt.Fprintf(w, "\n%s: %s\nprocesses %d, callers %d · %s · quota %d per %s%s\n\n%s\n\n", r.Scenario, r.of.About,
-		r.Clients, callers, r.Backend, r.Quota.Permits, time.Duration(r.Quota.PerMS*1e6), r.within(),
-		strings.Join(r.Verdict(), "\n"))
+	fmt.Fprintf(w, "\n%s: %s\nprocesses %d, callers %d · %s · quota %v\n\n%s\n\n", r.Scenario, r.of.About,
+		r.Clients, callers, r.Backend, r.load.Quota, strings.Join(r.Verdict(), "\n"))
 	if err := r.write(w, all, r.rows); err != nil {
 		return err
 	}
@@ -170,20 +163,6 @@ func (r Report) write(w io.Writer, all bool, rows func(Engine) []row) error {
 	return nil
 }
 
-// within is what else there is to the quota.
-func (r Report) within() (more string) {
-	if r.Quota.Burst > 0 {
-		more += fmt.Sprintf(", burst %d", r.Quota.Burst)
-	}
-	if r.Quota.Output > 0 {
-		more += fmt.Sprintf(", %d tokens of input and %d of output", r.Quota.Input, r.Quota.Output)
-	}
-	if r.Quota.Ceiling != "" {
-		more += fmt.Sprintf(", %s for each client", r.Quota.Ceiling)
-	}
-	return more
-}
-
 // Remarks are what the figures call for, with the engine they are of. Its faults
 // stand with the verdict.
 func (r Report) Remarks() (remarks []string) {
@@ -197,9 +176,6 @@ func (r Report) Remarks() (remarks []string) {
 		for _, incident := range e.Incidents {
 			remark("after %.1f s, %s", incident.AtMS/1000, incident.What)
 		}
-		if r.Quota.Burst != e.Burst {
-			remark("cannot be given a -burst")
-		}
 	}
 	return remarks
 }
@@ -207,36 +183,14 @@ func (r Report) Remarks() (remarks []string) {
 // JSON writes the report for a program, as one line.
 func (r Report) JSON(w io.Writer) error { return json.NewEncoder(w).Encode(r) }
 
-// Summary writes a line for each scenario and engine, for a person who has just
-// seen several tables.
-func Summary(w io.Writer, reports []Report) error {
+// Summary writes a line for each scenario, for a person who has just seen several
+// tables.
+func Summary(w io.Writer, reports []Report) {
 	if len(reports) < 2 {
-		return nil
+		return
 	}
-	columns := []string{"inversions", "max overtake", "upstream 429s", "utilization", "smallest share", "starved"}
-	fmt.Fprint(w, "\nall scenarios\n\n")
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	fmt.Fprintf(table, "\t\t%s\tgoal\n", strings.Join(columns, "\t"))
+	fmt.Fprintln(w, "\nall scenarios")
 	for _, r := range reports {
-		name := r.Scenario // only the first line of a scenario names it
-		for _, e := range r.Engines {
-			fmt.Fprintf(table, "%s\t%s\t", name, e.Name)
-			for _, row := range r.rows(e) {
-				if slices.Contains(columns, row.name) {
-					fmt.Fprint(table, row.says, "\t")
-				}
-			}
-			goal := ""
-			if g := r.Goal; g != nil && g.Engine == e.Name {
-				goal = map[bool]string{true: "met", false: "missed"}[g.Met]
-			}
-			fmt.Fprintln(table, goal)
-			name = ""
-		}
+		fmt.Fprintf(w, "  %s: %s\n", r.Scenario, r.Outcome())
 	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
-	_, err := fmt.Fprint(w, legend)
-	return err
 }

@@ -44,13 +44,8 @@ func TestAClientThatDiesAtWorkIsToldOf(t *testing.T) {
 	require.NoError(t, err)
 	defer f.Close()
 	require.NoError(t, f.Start(1))
-	select {
-	case err := <-f.died:
-		require.ErrorContains(t, err, "exit status 4")
-	case <-time.After(10 * time.Second):
-		t.Fatal("nobody noticed")
-	}
-	told, _ := f.Stop()
+	told, err := f.Stop()
+	require.ErrorContains(t, err, "client 0 died: exit status 4")
 	require.Empty(t, told[0].Calls)
 }
 
@@ -81,7 +76,7 @@ func TestAClientTellsOfEveryCall(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // for those who went to call again
 
 	f.renew(scenario.Load{Quota: scenario.Quota{Permits: 2, Per: 2 * time.Hour}, Clients: 3, Callers: 3})
-	require.NoError(t, f.signal("STOP"))
+	require.NoError(t, f.last().signal("STOP"))
 	time.Sleep(50 * time.Millisecond)
 	accounts, err := f.Stop()
 	require.NoError(t, err, "it was woken to be sent home")

@@ -49,11 +49,11 @@ func (t Trial) happen(ctx context.Context, i scenario.Incident, clients *Fleet) 
 	setup := engines.Setup{Load: t.Engine.Given(load), Redis: t.Backend.Client, Name: t.Name}
 	switch what = string(i.What); i.What {
 	case scenario.Kill:
-		err = clients.kill()
+		err = clients.last().kill()
 	case scenario.Suspend:
-		err = clients.signal("STOP")
+		err = clients.last().signal("STOP")
 	case scenario.Resume:
-		err = clients.signal("CONT")
+		err = clients.last().signal("CONT")
 	case scenario.Restart:
 		t.Backend.Process.Kill()
 		_ = clock.Sleep(ctx, scenario.RedisAway)

@@ -60,6 +60,7 @@ type process struct {
 	orders *json.Encoder
 	news   *json.Decoder
 	asleep bool
+	killed bool // on purpose
 }
 
 // begin starts this program in a role, and gives it its job.
@@ -106,6 +107,12 @@ func (p *process) signal(name string) error {
 	return nil
 }
 
+// kill ends it with no time to put anything in order.
+func (p *process) kill() error {
+	p.killed = true
+	return p.Process.Kill()
+}
+
 // ClientMain is the life of a client process. It does not return.
 func ClientMain() {
 	signal.Ignore(os.Interrupt) // a terminal sends it to everybody; the parent is in charge
@@ -143,9 +150,8 @@ func ClientMain() {
 type Fleet struct {
 	clients []*process
 	told    []Account // by client
+	ends    []error   // by client: why it ended before it told
 	away    sync.WaitGroup
-	died    chan error    // of clients that ended before they were told to
-	killed  chan struct{} // closed before the last client is killed on purpose
 }
 
 // Launch starts a process of a role for each job and returns when all are ready
@@ -153,9 +159,7 @@ type Fleet struct {
 func Launch(ctx context.Context, role string, jobs []Job) (f *Fleet, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readiness)
 	defer cancel()
-	f = &Fleet{
-		told: make([]Account, len(jobs)), died: make(chan error, len(jobs)), killed: make(chan struct{}),
-	}
+	f = &Fleet{told: make([]Account, len(jobs)), ends: make([]error, len(jobs))}
 	for _, job := range jobs {
 		p, err := begin(role, job)
 		if err != nil {
@@ -179,18 +183,8 @@ func (f *Fleet) Start(at time.Duration) (err error) {
 	for i, c := range f.clients {
 		err = errors.Join(err, c.orders.Encode(at))
 		f.away.Go(func() {
-			err := c.hear(&f.told[i])
+			f.ends[i] = c.hear(&f.told[i])
 			_ = c.Wait()
-			select {
-			case <-f.killed:
-				if i == len(f.clients)-1 {
-					return
-				}
-			default:
-			}
-			if err != nil {
-				f.died <- fmt.Errorf("client %d died: %w", i, err)
-			}
 		})
 	}
 	return err
@@ -207,8 +201,10 @@ func (f *Fleet) Stop() (_ []Account, err error) {
 	}
 	defer time.AfterFunc(grace, f.Close).Stop()
 	f.away.Wait()
-	for len(f.died) > 0 {
-		err = errors.Join(err, <-f.died)
+	for i, end := range f.ends {
+		if end != nil && !f.clients[i].killed {
+			err = errors.Join(err, fmt.Errorf("client %d died: %w", i, end))
+		}
 	}
 	return f.told, err
 }
@@ -220,14 +216,8 @@ func (f *Fleet) Close() {
 	}
 }
 
-// kill ends the last client with no time to put anything in order.
-func (f *Fleet) kill() error {
-	close(f.killed)
-	return f.clients[len(f.clients)-1].Process.Kill()
-}
-
-// signal is for the last client's process.
-func (f *Fleet) signal(name string) error { return f.clients[len(f.clients)-1].signal(name) }
+// last is the client that incidents befall.
+func (f *Fleet) last() *process { return f.clients[len(f.clients)-1] }
 
 // renew has the callers of all clients begin anew with a load, as if their
 // processes were restarted. That takes no time. A client that was killed hears

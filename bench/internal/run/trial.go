@@ -33,9 +33,7 @@ type Trial struct {
 	Engine   engines.Engine
 	Load     scenario.Load
 	Backend  *backend.Backend
-	Name     string // of the limiter; nobody else may use it
-
-	What     string    // it is, for the progress
+	Name     string    // of the limiter; nobody else may use it
 	Progress io.Writer // told now and then how far it is
 }
 
@@ -63,6 +61,7 @@ type Result struct {
 // Run does it. When ctx ends it stops early and reports what was measured until
 // then.
 func (t Trial) Run(ctx context.Context) (result *Result, err error) {
+	fmt.Fprintf(t.Progress, "%s, %s: %v to go\n", t.Scenario.Name, t.Engine.Name, t.Load.Duration)
 	ledger := measure.NewLedger(t.Load.Limits(), measure.Now)
 	server := Serve(ledger)
 	defer server.Close()
@@ -87,7 +86,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 		r.Incidents, err = t.befall(during, r.Log.Begin, ledger, clients)
 		happened <- err
 	}()
-	r.fault(t.wait(ctx, clients, ledger, r.Log.Begin+t.Load.Duration))
+	t.wait(ctx, ledger, r.Log.Begin+t.Load.Duration)
 	r.Log.End = measure.Now()
 	over()
 	r.fault(<-happened)
@@ -140,24 +139,21 @@ func (t Trial) jobs(callers []int, url string) (jobs []Job) {
 	return jobs
 }
 
-// wait returns at the end of the run: the time is over, ctx has ended, or a
-// client has died, which is an error.
-func (t Trial) wait(ctx context.Context, clients *Fleet, ledger *measure.Ledger, end time.Duration) error {
+// wait tells how far the run is, until the time is over or ctx has ended.
+func (t Trial) wait(ctx context.Context, ledger *measure.Ledger, end time.Duration) {
 	over := time.After(end - measure.Now())
 	ticker := time.NewTicker(first)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-over:
-			return nil
+			return
 		case <-ctx.Done():
-			return nil
-		case err := <-clients.died:
-			return err
+			return
 		case <-ticker.C:
 			ticker.Reset(between)
-			fmt.Fprintf(t.Progress, "%s: %.0f s left, %d grants so far\n",
-				t.What, (end - measure.Now()).Seconds(), ledger.Count())
+			fmt.Fprintf(t.Progress, "%s, %s: %.0f s left, %d grants so far\n",
+				t.Scenario.Name, t.Engine.Name, (end - measure.Now()).Seconds(), ledger.Count())
 		}
 	}
 }
@@ -226,7 +222,7 @@ func Judge(results []*Result) {
 		blurred := min((worst + whole - 1).Truncate(whole), max(r.Trial.Load.Quota.Per/blurShare, blurAny))
 		r.Apart = max(orderly, blurred) + r.Trial.Scenario.HeldUp()
 		r.Figures = measure.Of(r.Log, measure.Rule{
-			Limits: r.Limits, Guard: r.Given.Guard, Apart: r.Apart, Ceiling: r.Trial.Load.Ceiling,
+			Limits: r.Limits, Guard: r.Given.Guard, Apart: r.Apart,
 		})
 	}
 }

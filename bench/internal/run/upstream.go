@@ -42,7 +42,7 @@ type Visitor func(context.Context, measure.Call) (rejected bool, err error)
 
 // NewVisitor opens the connection. A limiter may wait on the way.
 func NewVisitor(ctx context.Context, url string, limiter engines.Acquirer) (Visitor, error) {
-	client := &http.Client{Transport: sure{&http.Transport{MaxIdleConnsPerHost: 1}}}
+	client := &http.Client{Transport: sure{&http.Transport{MaxIdleConnsPerHost: 1000}}}
 	send := func(ctx context.Context, method string, body []byte) (rejected bool, err error) {
 		request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 		if err != nil {

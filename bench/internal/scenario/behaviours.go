@@ -181,17 +181,3 @@ func few() (all []Scenario) {
 	}
 	return all
 }
-
-var tenants = Scenario{
-	Name:  "tenants",
-	About: "as few, and each of the two clients has a ceiling: a limiter of its own before that of all",
-	Load: Load{
-		Quota:   Quota{Permits: 20, Per: time.Second},
-		Ceiling: Quota{Permits: 15, Per: time.Second},
-		Clients: 2, Callers: 3, Duration: 20 * time.Second,
-	},
-	Engines: sharers,
-	Shares:  &Shares{Least: 0.47, Used: 0.97},
-	Callers: first(func(Load) int { return 200 }),
-	Behave:  steady.Behave,
-}

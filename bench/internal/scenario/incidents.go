@@ -35,6 +35,8 @@ const (
 	// What these are like depends on the engine.
 	Rescue Deed = "somebody helped those who wait"
 	Change Deed = "the quota changed"
+
+	Silence Deed = "the upstream's quota changed, and nobody was told"
 )
 
 // RedisAway is how long there is no Redis when it is restarted.
@@ -105,4 +107,16 @@ var changed = Scenario{
 		}
 	},
 	Incidents: []Incident{{At: 0.125, What: Change, Phase: 2}, {At: 0.25, What: Change, Phase: 0.5}},
+}
+
+// All processes together learn once a minute.
+var learns = Scenario{
+	Name:      "learns",
+	About:     "saturated, and the upstream announces a narrower quota, and later a wider one",
+	Shows:     "what goes in the first seconds after a change, and how many calls are turned away",
+	Load:      Load{Duration: 80 * time.Second},
+	Engines:   "fair+learn,fair",
+	NoVerdict: true,
+	Behave:    steady.Behave,
+	Incidents: []Incident{{At: 0.1, What: Silence, Phase: 0.5}, {At: 0.9, What: Silence, Phase: 1.5}},
 }

@@ -82,8 +82,8 @@ type Caller struct {
 
 // All are the scenarios.
 var All = slices.Concat([]Scenario{
-	steady, burst, greedy, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff, killed, changed,
-}, few(), []Scenario{tenants}, tokens())
+	steady, burst, greedy, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff, killed, changed, learns,
+}, few(), tokens())
 
 // Named finds a scenario.
 func Named(name string) (Scenario, bool) {
@@ -143,8 +143,7 @@ type Load struct {
 	Duration time.Duration // of one scenario on one engine
 	Seed     uint64
 
-	Flow    string // who the client is to those who share by client
-	Ceiling Quota  // of each client, within the common quota; zero for none
+	Flow string // who the client is to those who share by client
 }
 
 // Default is the load of a run unless its scenario or a flag says otherwise.

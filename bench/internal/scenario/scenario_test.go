@@ -23,8 +23,8 @@ func TestTheScenariosThereAre(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"steady", "burst", "greedy", "trickle", "weighted", "impatient", "fickle", "crash", "laggy", "restart", "onoff",
-		"killed", "changed",
-		"few-3-every", "few-3-second", "few-3-burst", "few-1-every", "few-1-second", "few-1-burst", "tenants",
+		"killed", "changed", "learns",
+		"few-3-every", "few-3-second", "few-3-burst", "few-1-every", "few-1-second", "few-1-burst",
 		"tokens-most", "tokens-75", "tokens-long",
 	}, names)
 }

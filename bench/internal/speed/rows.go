@@ -39,13 +39,11 @@ var rows = []row{
 	{"Wait, 1,024 callers of one limiter", perCall, callers(1024, neverShort, wait), "PING by 64", pings},
 	{"Wait, 64 limiters of 1 caller", perCall, limiters(64, neverShort, wait), "redis_rate by 64", redisRate(64, ample)},
 	script("never short", neverShort, reserve),
-	script("queued, 1 a ms", fairlimit.Quota{Permits: 1, Per: time.Millisecond}, reserve),
-	script("queued, 10 a second", fairlimit.PerSecond(10), reserve),
+	script("queued", fairlimit.PerSecond(10), reserve),
 	script("two quotas", fairlimit.PerSecond(20), reserve, fairlimit.WithExtraQuota(fairlimit.PerMinute(1000))),
 	script("a Burst", fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 5}, reserve),
 	script("two units", fairlimit.PerMinute(500), take, fairlimit.WithUnit("tokens", fairlimit.PerMinute(30_000))),
 	{"script: 16 flows", perScript, flows, "redis_rate", redisRate(16, ample)},
-	{"script: in a pause", perScript, inPause, "redis_rate", redisRate(16, ample)},
 	{"script: refused", perScript, limiters(16, hourly, refused), "redis_rate", redisRate(16, never)},
 	{"a grant of a question for 128: one slot", perGrant, callers(128, neverShort, reserve), "redis_rate", redisRate(16, ample)},
 	{
@@ -106,17 +104,6 @@ func flows(rdb *redis.Client, name string) (all []call, err error) {
 		all, err = append(all, one...), errors.Join(err, failed)
 	}
 	return all, err
-}
-
-func inPause(rdb *redis.Client, name string) ([]call, error) {
-	q, err := fairlimit.NewQueue(rdb, name, fairlimit.PerSecond(10))
-	if err == nil {
-		err = q.Pause(context.Background(), time.Hour)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return limiters(16, fairlimit.PerSecond(10), reserve)(rdb, name)
 }
 
 func wait(q *fairlimit.Queue) call { return q.Wait }
