@@ -22,7 +22,7 @@ type Page struct {
 // part is one scenario: its table as a person reads it, and its pictures.
 type part struct {
 	Scenario, Table string
-	Pictures        []Kind
+	Pictures        []Drawing
 }
 
 //go:embed page.html
@@ -60,12 +60,10 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 	if err != nil {
 		return err
 	}
-	for _, kind := range pictures {
-		for _, d := range kind.Drawings {
-			name := fmt.Sprintf("%s-%s-%s.svg", r.Scenario, d.Engine, kind.Name)
-			if err := os.WriteFile(filepath.Join(p.dir, name), []byte(d.SVG), 0o644); err != nil {
-				return err
-			}
+	for _, d := range pictures {
+		name := fmt.Sprintf("%s-%s.svg", r.Scenario, d.Name)
+		if err := os.WriteFile(filepath.Join(p.dir, name), []byte(d.SVG), 0o644); err != nil {
+			return err
 		}
 	}
 	var table, out bytes.Buffer

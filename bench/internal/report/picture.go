@@ -2,7 +2,6 @@ package report
 
 import (
 	"bytes"
-	"cmp"
 	"fmt"
 	"html/template"
 	"image/color"
@@ -17,18 +16,10 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
-// Kind is one kind of picture, of all engines, drawn to one scale.
-type Kind struct {
-	Name, Heading, About string
-	Drawings             []Drawing
-
-	draw func(*plot.Plot, *run.Result) error
-}
-
-// Drawing is the picture of one engine as SVG.
+// Drawing is a picture of one engine as SVG.
 type Drawing struct {
-	Engine string
-	SVG    template.HTML // package plot escapes the text in it
+	Name string
+	SVG  template.HTML // package plot escapes the text in it
 }
 
 // How much a picture holds and can still be read.
@@ -37,23 +28,18 @@ const (
 	mostCurves = 8   // clients
 )
 
-// Draw draws the results of one scenario.
-func Draw(results []*run.Result) ([]Kind, error) {
-	kinds := []Kind{
-		{Name: "waits", Heading: "Who overtook whom", draw: waits, About: "A bar is a call, from asking to getting " +
-			"through, the first that asked on top. Red is the time in which a call went on waiting although one " +
-			"that had asked later was already through."},
-		{
-			Name: "gains", Heading: "Who got what over time", draw: gains,
-			About: "A curve for each client: how many grants it had got by then.",
-		},
-	}
-	for i := range kinds {
-		k := &kinds[i]
+// Draw draws the results of one scenario. The pictures of all engines have one
+// scale.
+func Draw(results []*run.Result) (all []Drawing, err error) {
+	for _, kind := range []struct {
+		name string
+		draw func(*plot.Plot, *run.Result) error
+	}{{"waits", waits}, {"gains", gains}} {
 		var plots []*plot.Plot
 		for _, r := range results {
-			p := newPlot(r)
-			if err := k.draw(p, r); err != nil {
+			p := plot.New()
+			p.Title.Text, p.Title.Padding = r.Trial.Engine.Name, 8
+			if err := kind.draw(p, r); err != nil {
 				return nil, err
 			}
 			plots = append(plots, p)
@@ -64,17 +50,10 @@ func Draw(results []*run.Result) ([]Kind, error) {
 			if err != nil {
 				return nil, fmt.Errorf("a picture cannot be drawn: %w", err)
 			}
-			k.Drawings = append(k.Drawings, Drawing{results[i].Trial.Engine.Name, svg})
+			all = append(all, Drawing{results[i].Trial.Engine.Name + "-" + kind.name, svg})
 		}
 	}
-	return kinds, nil
-}
-
-func newPlot(r *run.Result) *plot.Plot {
-	p := plot.New()
-	p.Title.Text = r.Trial.Engine.Name
-	p.Title.Padding = 8
-	return p
+	return all, nil
 }
 
 // oneScale gives all plots the widest range of any of them.
@@ -117,9 +96,12 @@ func add(p *plot.Plot, of color.Color, width vg.Length, points ...plotter.XY) er
 }
 
 // waits draws each call as a bar from call to arrival, in the order of the
-// calls. Who still waited at the end has a thin one.
+// calls. Who still waited at the end has a thin one. Of many calls the middle
+// ones have a bar.
 func waits(p *plot.Plot, r *run.Result) error {
-	all := inOrder(r.Log, r.Apart)
+	all := slices.DeleteFunc(slices.Clone(r.Log.Calls), func(c measure.Call) bool {
+		return !c.Reached && c.Outcome != measure.Waiting
+	})
 	from := max(0, (len(all)-mostBars)/2)
 	calls := all[from:min(len(all), from+mostBars)]
 	for row, c := range calls {
@@ -134,17 +116,13 @@ func waits(p *plot.Plot, r *run.Result) error {
 		if err := add(p, colourOf(c.Client), width, at(c.Called), at(since)); err != nil {
 			return err
 		}
-		if since == c.Gone() {
-			continue
-		}
-		if err := add(p, passed, width, at(since), at(c.Gone())); err != nil {
-			return err
+		if since < c.Gone() {
+			if err := add(p, passed, width, at(since), at(c.Gone())); err != nil {
+				return err
+			}
 		}
 	}
-	p.X.Label.Text = "seconds; every call"
-	if len(calls) < len(all) {
-		p.X.Label.Text = fmt.Sprintf("seconds; %d calls of %d, from the middle of the run", len(calls), len(all))
-	}
+	p.X.Label.Text = fmt.Sprintf("seconds; %d calls of %d", len(calls), len(all))
 	p.Y.Label.Text = "calls, first made on top"
 	p.Y.Tick.Marker = plot.ConstantTicks(nil)
 	p.Y.Scale = plot.InvertedScale{Normalizer: plot.LinearScale{}}
@@ -154,7 +132,6 @@ func waits(p *plot.Plot, r *run.Result) error {
 // gains draws how much each client had got by when. Of many clients the first
 // ones have a curve.
 func gains(p *plot.Plot, r *run.Result) error {
-	const most = 100 // points of a curve
 	got := make([][]time.Duration, min(len(r.Log.Callers), mostCurves))
 	for _, c := range r.Log.Calls {
 		if c.Outcome == measure.Granted && c.Client < len(got) {
@@ -164,40 +141,17 @@ func gains(p *plot.Plot, r *run.Result) error {
 	for client, at := range got {
 		slices.Sort(at)
 		points := []plotter.XY{{}}
-		for i := range min(len(at), most) {
-			rank := (i + 1) * len(at) / min(len(at), most)
-			points = append(points, plotter.XY{X: (at[rank-1] - r.Log.Begin).Seconds(), Y: float64(rank)})
+		for i, moment := range at {
+			points = append(points, plotter.XY{X: (moment - r.Log.Begin).Seconds(), Y: float64(i + 1)})
 		}
 		points = append(points, plotter.XY{X: (r.Log.End - r.Log.Begin).Seconds(), Y: float64(len(at))})
 		if err := add(p, colourOf(client), 1.8, points...); err != nil {
 			return err
 		}
 	}
-	p.X.Label.Text = "seconds; every client"
-	if len(got) < len(r.Log.Callers) {
-		p.X.Label.Text = fmt.Sprintf("seconds; the first %d of %d clients", len(got), len(r.Log.Callers))
-	}
+	p.X.Label.Text = fmt.Sprintf("seconds; %d clients of %d", len(got), len(r.Log.Callers))
 	p.Y.Label.Text = "grants so far"
 	return nil
-}
-
-// inOrder are the calls that were let through or still waited at the end, in
-// the order in which they were made. Those made within apart of the first of
-// them have none; they stand in the order in which they were let through.
-func inOrder(log measure.Log, apart time.Duration) []measure.Call {
-	calls := slices.DeleteFunc(slices.Clone(log.Calls), func(c measure.Call) bool {
-		return !c.Reached && c.Outcome != measure.Waiting
-	})
-	slices.SortStableFunc(calls, func(a, b measure.Call) int { return cmp.Compare(a.Called, b.Called) })
-	for first := 0; first < len(calls); {
-		next := first + 1
-		for next < len(calls) && calls[next].Called-calls[first].Called < apart {
-			next++
-		}
-		slices.SortStableFunc(calls[first:next], func(a, b measure.Call) int { return cmp.Compare(a.Gone(), b.Gone()) })
-		first = next
-	}
-	return calls
 }
 
 // passedAt is when the first later call went ahead of the call, or the call's

@@ -61,30 +61,24 @@ func linesIn(t *testing.T, svg template.HTML, hue color.NRGBA) (lines []line) {
 	return lines
 }
 
-// drawn are the pictures of each run, by kind.
-func drawn(t *testing.T, runs ...*run.Result) []map[string]template.HTML {
+// drawn are the bars of each run.
+func drawn(t *testing.T, runs ...*run.Result) (bars []template.HTML) {
 	t.Helper()
-	kinds, err := Draw(runs)
+	all, err := Draw(runs)
 	require.NoError(t, err)
-	require.Len(t, kinds, 2)
-	sets := make([]map[string]template.HTML, len(runs))
 	for i := range runs {
-		sets[i] = map[string]template.HTML{}
-		for _, kind := range kinds {
-			require.Len(t, kind.Drawings, len(runs))
-			sets[i][kind.Name] = kind.Drawings[i].SVG
-		}
+		bars = append(bars, all[i].SVG)
 	}
-	return sets
+	return bars
 }
 
 func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
 	waiting := measure.Call{Client: 2, Called: 3 * time.Second, Ended: 11 * time.Second, Outcome: measure.Waiting}
 	left := measure.Call{Client: 2, Called: 3 * time.Second, Ended: 4 * time.Second, Outcome: measure.Left}
 	sets := drawn(t,
-		runOf("one", 3, granted(1, 1000, 5000), granted(0, 0, 2000), granted(0, 2000, 9000), waiting, left),
+		runOf("one", 3, granted(0, 0, 2000), granted(1, 1000, 5000), granted(0, 2000, 9000), waiting, left),
 		runOf("other, longer", 1, granted(0, 0, 2000), granted(0, 500, 12_000)))
-	first, second := linesIn(t, sets[0]["waits"], colourOf(0)), linesIn(t, sets[0]["waits"], colourOf(1))
+	first, second := linesIn(t, sets[0], colourOf(0)), linesIn(t, sets[0], colourOf(1))
 	require.Len(t, first, 2)
 	require.Len(t, second, 1)
 	require.Greater(t, first[0].top, second[0].top, "who called first is on top")
@@ -94,9 +88,9 @@ func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
 	require.InDelta(t, 4*aSecond, second[0].to-second[0].from, 1)
 	require.InDelta(t, 7*aSecond, first[1].to-first[1].from, 1)
 	require.InDelta(t, aSecond, second[0].from-first[0].from, 1)
-	require.Len(t, linesIn(t, sets[0]["waits"], colourOf(2)), 1, "of who still waits, not of who left")
+	require.Len(t, linesIn(t, sets[0], colourOf(2)), 1, "of who still waits, not of who left")
 
-	other := linesIn(t, sets[1]["waits"], colourOf(0))[0]
+	other := linesIn(t, sets[1], colourOf(0))[0]
 	require.InDelta(t, 2*aSecond, other.to-other.from, 1, "all engines are drawn to one scale")
 }
 
@@ -107,10 +101,10 @@ func TestWhatWasOvertakenIsRed(t *testing.T) {
 		runOf("too close", 2, granted(0, 0, 3000), granted(1, 9, 2000)),
 		runOf("by one that did not wait", 2, granted(0, 0, 3000), granted(1, 1000, 1005)))
 	for i, want := range []int{0, 1, 0, 0} {
-		require.Len(t, linesIn(t, sets[i]["waits"], passed), want)
+		require.Len(t, linesIn(t, sets[i], passed), want)
 	}
-	bar := linesIn(t, sets[1]["waits"], colourOf(0))[0]
-	whole := linesIn(t, sets[2]["waits"], colourOf(0))[0]
+	bar := linesIn(t, sets[1], colourOf(0))[0]
+	whole := linesIn(t, sets[2], colourOf(0))[0]
 	require.InDelta(t, (whole.to-whole.from)*2/3, bar.to-bar.from, 1,
 		"the client's colour ends where the other went ahead")
 }
