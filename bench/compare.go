@@ -15,13 +15,6 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
-// comparison is where engines are put to the test.
-type comparison struct {
-	plan
-	server *backend.Backend
-	stderr io.Writer
-}
-
 // compare runs every scenario on every engine and reports each scenario as soon
 // as it is through.
 func compare(ctx context.Context, args []string, stdout, stderr *os.File) error {
@@ -38,22 +31,22 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 		return err
 	}
 	defer figures.Close()
-	c := comparison{plan: p, stderr: stderr}
-	if err := c.open(ctx); err != nil {
+	server, err := p.open(ctx)
+	if err != nil {
 		return err
 	}
-	defer c.server.Close()
+	defer server.Close()
 	page, err := report.In(p.out)
 	if err != nil {
 		return err
 	}
 	faulty := false
 	var reports []report.Report
-	for _, r := range c.rounds {
+	for _, r := range p.rounds {
 		if ctx.Err() != nil {
 			break
 		}
-		results, err := c.round(ctx, r)
+		results, err := r.run(ctx, server, stderr)
 		if errors.Is(err, backend.ErrNoServer) {
 			fmt.Fprintf(stderr, "%s: left out: %v\n", r.scenario.Name, err)
 			continue
@@ -82,38 +75,39 @@ func compare(ctx context.Context, args []string, stdout, stderr *os.File) error 
 
 // open finds a server and makes each engine once. If one of them cannot hold the
 // quota, that is told before anything is measured.
-func (c *comparison) open(ctx context.Context) (err error) {
-	if c.server, err = backend.Open(ctx, c.redis); err != nil {
-		return err
+func (p plan) open(ctx context.Context) (*backend.Backend, error) {
+	server, err := backend.Open(ctx, p.redis)
+	if err != nil {
+		return nil, err
 	}
-	for _, r := range c.rounds {
+	for _, r := range p.rounds {
 		for _, e := range r.engines {
-			setup := engines.Setup{Load: e.Given(r.load), Redis: c.server.Client, Name: "bench"}
+			setup := engines.Setup{Load: e.Given(r.load), Redis: server.Client, Name: "bench"}
 			if _, err := e.Open(setup); err != nil {
-				c.server.Close()
-				return fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
+				server.Close()
+				return nil, fmt.Errorf("%s cannot hold -quota %v: %w", e.Name, r.load.Quota, err)
 			}
 		}
 	}
-	return nil
+	return server, nil
 }
 
-// round puts each engine through a round. When ctx ends, it returns what there
+// run puts each engine through a round. When ctx ends, it returns what there
 // is until then.
-func (c comparison) round(ctx context.Context, r round) (results []*run.Result, err error) {
+func (r round) run(ctx context.Context, server *backend.Backend, stderr io.Writer) (results []*run.Result, err error) {
 	if r.scenario.EndsRedis {
-		if c.server, err = backend.Start(ctx); err != nil {
+		if server, err = backend.Start(ctx); err != nil {
 			return nil, err
 		}
-		defer c.server.Close()
+		defer server.Close()
 	}
 	for _, e := range r.engines {
 		if ctx.Err() != nil {
 			break
 		}
 		result, err := run.Trial{
-			Scenario: r.scenario, Engine: e, Load: r.load, Backend: c.server, Name: "bench:" + rand.Text(),
-			Progress: c.stderr,
+			Scenario: r.scenario, Engine: e, Load: r.load, Backend: server, Name: "bench:" + rand.Text(),
+			Progress: stderr,
 		}.Run(ctx)
 		switch {
 		case err != nil && ctx.Err() == nil:

@@ -37,12 +37,9 @@ func TestAFlagComesBeforeWhatTheScenarioWants(t *testing.T) {
 		"-scenario laggy":             "laggy 20/1s guard 250ms 4x8 12s seed 1: fair window",
 		"-scenario laggy -guard 0":    "laggy 20/1s guard 0s 4x8 12s seed 1: fair window",
 		"-scenario few-3-every -engines fair -duration 9s": "few-3-every 1/50ms guard 10ms 2x3 9s seed 1: fair",
-		"-callers 2500": "steady 20/1s guard 50ms 4x2500 12s seed 1: fair window", // as many as a machine holds
 	} {
 		require.Equal(t, []string{want}, planned(t, args), args)
 	}
-	_, err := parse([]string{"-callers", "2501"}, io.Discard)
-	require.ErrorContains(t, err, "10004 callers")
 }
 
 func TestOneNameMayStandForSeveral(t *testing.T) {

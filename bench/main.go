@@ -60,8 +60,8 @@ func list(w io.Writer) {
 	fmt.Fprintln(table, "scenarios\tquota\tguard\tclients\tcallers\tduration\t")
 	for _, s := range scenario.All {
 		l := s.Load.Or(scenario.Default).Guarded()
-		fmt.Fprintf(table, "  %s\t%v\t%v\t%d\t%d\t%v\t%s\n",
-			s.Name, l.Quota, l.Guard, l.Clients, s.AllCallers(l), l.Duration, s.About)
+		fmt.Fprintf(table, "  %s\t%v\t%v\t%d\t%v\t%v\t%s\n",
+			s.Name, l.Quota, l.Guard, l.Clients, s.CallersOf(l), l.Duration, s.About)
 	}
 	_ = table.Flush()
 	fmt.Fprintln(table, "\nengines")

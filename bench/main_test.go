@@ -101,7 +101,6 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"steady":                           "-h", // an argument
 		"-scenario nothing":                "-list",
 		"-engines fair,nothing":            "-list",
-		"-engines fair,window,fair":        `"fair" is there twice`,
 		"-scenario tokens -engines window": `no "window"`, // it counts none
 		"-quota 20":                        "20/1s",
 		"-quota 0/1s":                      "at least 1",
@@ -109,8 +108,6 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"-burst 21":                        "-burst",
 		"-guard -1s":                       "-guard",
 		"-clients 0":                       "-clients",
-		"-callers 20000":                   "are 80000 callers: a machine holds at most 10000",
-		"-clients 20000":                   "-clients 20000",
 		"-json /dev/null/x":                "-json",
 		"-out /dev/null/x":                 "-out",
 		"-redis " + away:                   "leave -redis out",

@@ -89,7 +89,7 @@ func TestPhasesBeginWhenAClientIsKilledAndWhenTheQuotaChanges(t *testing.T) {
 			require.Greater(t, e["redis_us_per_grant"], 0.0, name)
 		}
 	}
-	const killed, anew = "the last client was killed", "the clients were restarted"
+	const killed, anew = "the first client was killed", "the clients were restarted"
 	require.Equal(t, map[string][]string{
 		"killed fair":         {killed, "nobody did anything"},
 		"killed window":       {killed, anew},
@@ -102,6 +102,16 @@ func TestPhasesBeginWhenAClientIsKilledAndWhenTheQuotaChanges(t *testing.T) {
 		"changed redis_rate":  {anew, anew},
 		"changed fair+stored": {"the quota was set to 20/200ms", "the quota was set to 5/200ms"},
 	}, happened)
+}
+
+func TestWhoLearnsTheQuotaIsTurnedAwayLess(t *testing.T) {
+	t.Parallel()
+	_, runs := succeeds(t, nil, "-scenario", "learns", "-duration", "10s")
+	rejections := map[string]float64{}
+	for _, e := range runs[0].Engines {
+		rejections[e["engine"].(string)] = e["phases"].([]any)[1].(map[string]any)["upstream_rejections"].(float64)
+	}
+	require.Less(t, rejections["fair+learn"], rejections["fair"])
 }
 
 func TestRedisIsAwayForHalfASecondInARestart(t *testing.T) {

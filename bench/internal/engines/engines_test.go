@@ -56,26 +56,3 @@ func TestEveryEngineLetsThroughAndNamesItsKeysAfterItself(t *testing.T) {
 		})
 	}
 }
-
-func TestEnginesForTokensCountEachUnit(t *testing.T) {
-	t.Parallel()
-	l := scenario.Load{Quota: scenario.Quota{Permits: 100, Per: time.Second}, Input: 1000, Output: 1000, Clients: 1}
-	for _, e := range For(scenario.Scenario{}, l) {
-		for unit, takes := range map[string][2]int{"input": {600, 1}, "output": {1, 600}} {
-			t.Run(e.Name+" "+unit, func(t *testing.T) {
-				t.Parallel()
-				limiter, err := e.Open(Setup{Load: e.Given(l), Redis: server(t), Name: "tokens"})
-				require.NoError(t, err)
-				began := time.Now()
-				for range 2 {
-					settle, err := limiter.(Counter).Take(t.Context(), takes[0], takes[1])
-					require.NoError(t, err)
-					if settle != nil {
-						require.NoError(t, settle(t.Context(), takes[1]))
-					}
-				}
-				require.Greater(t, time.Since(began), 150*time.Millisecond, "the quota holds in a way")
-			})
-		}
-	}
-}

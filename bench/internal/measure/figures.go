@@ -37,13 +37,12 @@ func Of(log Log, rule Rule) Figures {
 	f := Figures{
 		MaxInWindow:      maxInWindow(arrived, rule.Per),
 		SmallestShare:    smallest(log, arrived, rule),
-		Jain:             jain(got),
-		ShareMaxOverMin:  maxOverMin(got),
-		LongestStarvedMS: Milliseconds(longestStarved(log.Calls)),
+		LongestStarvedMS: MS(longestStarved(log.Calls)),
 		WaitMS:           quantiles(waits(log.Calls)),
 		Shares:           got,
 		Phases:           phases(log, arrived, rule),
 	}
+	f.Jain, f.ShareMaxOverMin = jain(got)
 	f.Output = outputOf(arrived, rule)
 	if f.Utilization = utilization(log, arrived, rule); rule.Output > 0 {
 		f.Utilization = usedOutput(log, arrived, rule)

@@ -92,10 +92,3 @@ func (l *Ledger) Arrivals() []Call {
 	defer l.mu.Unlock()
 	return slices.Clone(l.arrivals)
 }
-
-// Count is how many arrived so far.
-func (l *Ledger) Count() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.arrivals)
-}

@@ -21,12 +21,12 @@ type Machine struct {
 	Missed  [][]time.Duration // by client: when a caller woke too late for its turn
 }
 
-// Worst is the longest stall, without those of the last client if something else
+// Worst is the longest stall, without those of the first client if something else
 // befell it.
 func (m Machine) Worst(befallen bool) (worst time.Duration) {
 	clients := m.Clients
 	if befallen {
-		clients = clients[:len(clients)-1]
+		clients = clients[1:]
 	}
 	for _, s := range slices.Concat(append(clients[:len(clients):len(clients)], m.Common)...) {
 		worst = max(worst, s.To-s.From)

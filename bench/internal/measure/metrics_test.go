@@ -73,12 +73,19 @@ func TestJain(t *testing.T) {
 		}
 		return got
 	}
-	require.InDelta(t, 1, jain(per(1, 10, 1, 10, 1, 10)), 1e-9)
-	require.InDelta(t, 1.0/3, jain(per(1, 10, 1, 0, 1, 0)), 1e-9)
-	require.InDelta(t, 0.9, jain(per(1, 1, 1, 2)), 1e-9)
-	require.InDelta(t, 1, jain(per(1, 10, 50, 500)), 1e-9,
-		"what a client got is divided by its callers")
-	require.InDelta(t, 1, jain(per(1, 0, 1, 0)), 1e-9)
+	for _, c := range []struct {
+		got  []Share
+		want float64
+	}{
+		{per(1, 10, 1, 10, 1, 10), 1},
+		{per(1, 10, 1, 0, 1, 0), 1.0 / 3},
+		{per(1, 1, 1, 2), 0.9},
+		{per(1, 10, 50, 500), 1}, // what a client got is divided by its callers
+		{per(1, 0, 1, 0), 1},
+	} {
+		index, _ := jain(c.got)
+		require.InDelta(t, c.want, index, 1e-9)
+	}
 }
 
 func TestLongestStarved(t *testing.T) {
@@ -139,7 +146,7 @@ func TestFiguresOfAKnownLog(t *testing.T) {
 	require.Equal(t, 1, f.UpstreamRejections)
 	require.Equal(t, 2, f.MaxInWindow)
 	require.InDelta(t, 2, *f.ShareMaxOverMin, 1e-9)
-	require.InDelta(t, 2000, float64(f.LongestStarvedMS), 1e-9)
+	require.Equal(t, MS(2000*ms), f.LongestStarvedMS)
 	require.Equal(t, []Share{{Callers: 1, Grants: 2, Permits: 2}, {Callers: 1, Grants: 1, Permits: 1}}, f.Shares)
 }
 
@@ -191,10 +198,10 @@ func TestAPhaseIsWhatWentFromAChangeOn(t *testing.T) {
 	of := Limits{Permits: 1, Per: 100 * ms, Changes: []Change{{At: time.Second, Permits: 4}, {3 * time.Second, 2}}}
 	all := Of(log, Rule{Limits: of}).Phases
 	require.Len(t, all, 3)
-	last := MS(1400)
+	last := MS(1400 * ms)
 	require.Equal(t, Phase{
-		FromMS: 1000, Permits: 4, First: 0, LastMS: &last, MaxInWindow: 1, Rejections: 1,
-		WaitMS: Quantiles{P50: 1100, P99: 1450, Max: 1450},
+		FromMS: MS(time.Second), Permits: 4, First: 0, LastMS: &last, MaxInWindow: 1, Rejections: 1,
+		WaitMS: Quantiles{P50: MS(1100 * ms), P99: MS(1450 * ms), Max: MS(1450 * ms)},
 	}, all[1], "without the client that did not live to tell")
 	require.Nil(t, all[2].LastMS)
 	require.Equal(t, 2, all[2].Permits)

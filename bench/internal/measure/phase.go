@@ -46,7 +46,7 @@ func phases(log Log, arrived []Call, rule Rule) (all []Phase) {
 }
 
 func phase(begin time.Duration, c Change, end time.Duration, calls, arrived []Call, per time.Duration) Phase {
-	p := Phase{FromMS: Milliseconds(c.At - begin), Permits: c.Permits, LastMS: new(MS)}
+	p := Phase{FromMS: MS(c.At - begin), Permits: c.Permits, LastMS: new(MS)}
 	var through, heard []Call
 	for _, call := range calls {
 		gone := call.Gone()
@@ -57,7 +57,7 @@ func phase(begin time.Duration, c Change, end time.Duration, calls, arrived []Ca
 		case waited && call.Outcome == Waiting:
 			p.LastMS = nil
 		case waited && p.LastMS != nil:
-			*p.LastMS = max(*p.LastMS, Milliseconds(gone-c.At))
+			*p.LastMS = max(*p.LastMS, MS(gone-c.At))
 		}
 	}
 	p.WaitMS = quantiles(waits(through))

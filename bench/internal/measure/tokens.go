@@ -56,26 +56,20 @@ func outputOf(arrived []Call, rule Rule) *Output {
 	if rule.Output == 0 {
 		return nil
 	}
-	var o Output
+	var fullest, ofExcess, sum, excess int
 	admitted, oldest := admittedOf(arrived), 0
-	for i, c := range admitted {
+	for _, c := range admitted {
 		for admitted[oldest].Arrived <= c.Arrived-rule.Per {
-			oldest++
+			gone := admitted[oldest].Tokens
+			sum, excess, oldest = sum-gone.Output, excess-gone.excess(), oldest+1
 		}
-		if w := window(admitted[oldest:i+1], rule); w.Fullest > o.Fullest {
-			o = w
-		}
-	}
-	return &o
-}
-
-// window is what became of the output of one window.
-func window(calls []Call, rule Rule) Output {
-	sum, excess := 0, 0
-	for _, c := range calls {
 		sum, excess = sum+c.Tokens.Output, excess+c.Tokens.excess()
+		if sum > fullest {
+			fullest, ofExcess = sum, excess
+		}
 	}
-	return Output{Fullest: Part(sum) / Part(rule.Output), AtMost: 1 + Part(excess)/Part(rule.Output)}
+	all := Part(rule.Output)
+	return &Output{Fullest: Part(fullest) / all, AtMost: 1 + Part(ofExcess)/all}
 }
 
 // usedOutput is the part of the output allowed that was used, from the first

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -14,21 +15,14 @@ type Quantiles struct {
 	Max MS `json:"max"`
 }
 
-// MS is a number of milliseconds.
-type MS float64
+// MS is a duration, in milliseconds in JSON.
+type MS time.Duration
 
-// String has as many digits as matter.
-func (ms MS) String() string {
-	switch x := float64(ms); {
-	case x == 0:
-		return "0"
-	case math.Abs(x) >= 10_000:
-		return fmt.Sprintf("%.1f s", x/1000)
-	case math.Abs(x) >= 100 || x == math.Trunc(x):
-		return fmt.Sprintf("%.0f ms", x)
-	default:
-		return fmt.Sprintf("%.1f ms", x)
-	}
+func (ms MS) String() string { return time.Duration(ms).Round(100 * time.Microsecond).String() }
+
+// MarshalJSON writes a number.
+func (ms MS) MarshalJSON() ([]byte, error) {
+	return json.Marshal(float64(ms) / float64(time.Millisecond))
 }
 
 // Part is a part of a whole, which is 1.
@@ -43,13 +37,10 @@ func quantiles(durations []time.Duration) Quantiles {
 	}
 	slices.Sort(durations)
 	rank := func(q float64) MS {
-		return Milliseconds(durations[int(math.Ceil(q*float64(len(durations))))-1])
+		return MS(durations[int(math.Ceil(q*float64(len(durations))))-1])
 	}
 	return Quantiles{P50: rank(0.50), P99: rank(0.99), Max: rank(1)}
 }
-
-// Milliseconds is d as a number of milliseconds.
-func Milliseconds(d time.Duration) MS { return MS(d) / MS(time.Millisecond) }
 
 // waits are from call to return, of those that were let through.
 func waits(calls []Call) (d []time.Duration) {
@@ -108,22 +99,26 @@ func shares(log Log) []Share {
 	return got
 }
 
-func (s Share) perCaller() float64 { return float64(s.Permits) / float64(s.Callers) }
-
-// jain is Jain's index, (Σx)²/(nΣx²) with x what a client got: 1 when all got
-// the same, 1/n when one got everything. Where nobody got anything, all got the
-// same.
-func jain(got []Share) float64 {
+// jain is Jain's index, (Σx)²/(nΣx²) with x what a client got for each of its
+// callers: 1 when all got the same, 1/n when one got everything. Where nobody got
+// anything, all got the same. The second figure is the largest x over the
+// smallest, nil where one got nothing.
+func jain(got []Share) (index float64, maxOverMin *float64) {
 	var sum, squares float64
+	least, most := math.Inf(1), 0.0
 	for _, s := range got {
-		x := s.perCaller()
-		sum += x
-		squares += x * x
+		x := float64(s.Permits) / float64(s.Callers)
+		sum, squares = sum+x, squares+x*x
+		least, most = min(least, x), max(most, x)
 	}
 	if squares == 0 {
-		return 1
+		return 1, nil
 	}
-	return sum * sum / (float64(len(got)) * squares)
+	if least > 0 {
+		ratio := most / least
+		maxOverMin = &ratio
+	}
+	return sum * sum / (float64(len(got)) * squares), maxOverMin
 }
 
 // smallest is the part of all permits that the client with the fewest got. It
@@ -141,18 +136,4 @@ func smallest(log Log, arrived []Call, rule Rule) Part {
 		return 0
 	}
 	return Part(slices.Min(got)) / Part(sum)
-}
-
-// maxOverMin is the best-off client's permits per caller over the worst-off's,
-// nil where the worst-off got nothing.
-func maxOverMin(got []Share) *float64 {
-	var all []float64
-	for _, s := range got {
-		all = append(all, s.perCaller())
-	}
-	if len(all) == 0 || slices.Min(all) == 0 {
-		return nil
-	}
-	ratio := slices.Max(all) / slices.Min(all)
-	return &ratio
 }

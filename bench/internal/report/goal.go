@@ -2,8 +2,8 @@ package report
 
 import (
 	"fmt"
-	"math"
 	"strings"
+	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
 )
@@ -23,9 +23,9 @@ func (r Report) aim() string {
 	return "fair"
 }
 
-// leastGuardMS is the guard from which on 429s count. A smaller one is too small
+// leastGuard is the guard from which on 429s count. A smaller one is too small
 // for any machine.
-const leastGuardMS = 10
+const leastGuard = measure.MS(10 * time.Millisecond)
 
 // goalOf is nil where the scenario has none or its engine was not measured.
 func (r Report) goalOf() *Goal {
@@ -57,7 +57,7 @@ func (r Report) missed(e Engine) (all []string) {
 		miss(want.Fullest > 0 && e.Output.Fullest > want.Fullest,
 			"a window with %v of its output, not %v", e.Output.Fullest, want.Fullest)
 	}
-	if e.GuardMS >= leastGuardMS && (r.of.Tokens == nil || r.of.Tokens.Never429) {
+	if e.GuardMS >= leastGuard && (r.of.Tokens == nil || r.of.Tokens.Never429) {
 		miss(e.UpstreamRejections > 0, "upstream 429s %d", e.UpstreamRejections)
 	}
 	return all
@@ -76,7 +76,7 @@ func (r Report) Verdict() (lines []string) {
 	}
 	return append(lines,
 		fmt.Sprintf("This machine stalled for up to %v. Pairs closer than %v have no order.",
-			measure.MS(math.Ceil(float64(r.StallMS))), r.ApartMS),
+			r.StallMS, r.ApartMS),
 		fmt.Sprintf("Guards: %s. With 0, calls that are late on their way fill windows with more than the quota.",
 			strings.Join(guards, ", ")))
 }

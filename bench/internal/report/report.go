@@ -52,7 +52,6 @@ type Engine struct {
 	Seconds float64    `json:"seconds"`  // measured
 	measure.Figures
 	RedisCallsPerGrant float64  `json:"redis_calls_per_grant"`
-	RedisCallsBy       string   `json:"redis_calls_counted_by"`
 	Faults             []string `json:"faults,omitempty"`
 
 	// RedisMicrosPerGrant is for how long the server ran commands. It is null if
@@ -69,21 +68,21 @@ func Of(results []*run.Result) Report {
 	r := Report{
 		Scenario: t.Scenario.Name, Backend: t.Backend.Name, Seed: t.Load.Seed,
 		Quota: Quota{
-			Permits: t.Load.Quota.Permits, PerMS: measure.Milliseconds(t.Load.Quota.Per),
-			Burst: t.Load.Quota.Burst, GuardMS: measure.Milliseconds(t.Load.Guard),
+			Permits: t.Load.Quota.Permits, PerMS: measure.MS(t.Load.Quota.Per),
+			Burst: t.Load.Quota.Burst, GuardMS: measure.MS(t.Load.Guard),
 			Input: t.Load.Input, Output: t.Load.Output,
 		},
 		Clients: t.Load.Clients, Callers: t.Load.Callers, Seconds: t.Load.Duration.Seconds(),
-		ApartMS: measure.Milliseconds(results[0].Apart),
+		ApartMS: measure.MS(results[0].Apart),
 		of:      t.Scenario, load: t.Load,
 	}
 	for _, one := range results {
-		r.StallMS = max(r.StallMS, measure.Milliseconds(one.WorstStall))
+		r.StallMS = max(r.StallMS, measure.MS(one.WorstStall))
 		grants := float64(max(1, one.Figures.Grants))
 		e := Engine{
-			Name: one.Trial.Engine.Name, GuardMS: measure.Milliseconds(one.Given.Guard), Burst: one.Given.Quota.Burst,
-			Seconds: (one.Log.End - one.Log.Begin).Seconds(),
-			Figures: one.Figures, RedisCallsBy: one.CountedBy,
+			Name: one.Trial.Engine.Name, GuardMS: measure.MS(one.Given.Guard), Burst: one.Given.Quota.Burst,
+			Seconds:            (one.Log.End - one.Log.Begin).Seconds(),
+			Figures:            one.Figures,
 			RedisCallsPerGrant: float64(one.RedisCalls) / grants,
 			Faults:             one.Faults, Incidents: one.Incidents,
 		}

@@ -61,7 +61,7 @@ func (r Report) rows(e Engine) []row {
 		{"wait p50", "from call to turn", false, e.WaitMS.P50.String()},
 		{"wait p99", "99 % of the calls waited no longer", true, e.WaitMS.P99.String()},
 		{"wait max", "", false, e.WaitMS.Max.String()},
-		{"Redis calls", "a grant, counted by the " + e.RedisCallsBy, true, fmt.Sprintf("%.2f", e.RedisCallsPerGrant)},
+		{"Redis calls", "scripts a grant", true, fmt.Sprintf("%.2f", e.RedisCallsPerGrant)},
 		{"Redis time", "a grant, for which the server was busy", true, redisTime},
 	}
 }
@@ -117,7 +117,7 @@ func (r Report) Table(w io.Writer, all bool) error {
 		return err
 	}
 	for i, p := range r.Engines[0].Phases {
-		fmt.Fprintf(w, "\nfrom %.1f s on, with a quota of %d\n\n", p.FromMS/1000, p.Permits)
+		fmt.Fprintf(w, "\nfrom %v on, with a quota of %d\n\n", p.FromMS, p.Permits)
 		err := r.write(w, all, func(e Engine) []row {
 			if i >= len(e.Phases) { // it was interrupted before
 				return phaseRows(measure.Phase{})
@@ -128,8 +128,13 @@ func (r Report) Table(w io.Writer, all bool) error {
 			return err
 		}
 	}
-	for _, remark := range r.Remarks() {
-		fmt.Fprintln(w, remark)
+	for _, e := range r.Engines {
+		for _, incident := range e.Incidents {
+			fmt.Fprintf(w, "%s: after %v, %s\n", e.Name, incident.AtMS, incident.What)
+		}
+		if e.Seconds < r.Seconds-0.5 {
+			fmt.Fprintf(w, "%s: ended after %.1f of %.0f s; the figures are of that time\n", e.Name, e.Seconds, r.Seconds)
+		}
 	}
 	return nil
 }
@@ -161,23 +166,6 @@ func (r Report) write(w io.Writer, all bool, rows func(Engine) []row) error {
 		fmt.Fprint(w, legend)
 	}
 	return nil
-}
-
-// Remarks are what the figures call for, with the engine they are of. Its faults
-// stand with the verdict.
-func (r Report) Remarks() (remarks []string) {
-	for _, e := range r.Engines {
-		remark := func(format string, args ...any) {
-			remarks = append(remarks, e.Name+": "+fmt.Sprintf(format, args...))
-		}
-		if e.Seconds < r.Seconds-0.5 {
-			remark("ended after %.1f of %.0f s; the figures are of that time", e.Seconds, r.Seconds)
-		}
-		for _, incident := range e.Incidents {
-			remark("after %.1f s, %s", incident.AtMS/1000, incident.What)
-		}
-	}
-	return remarks
 }
 
 // JSON writes the report for a program, as one line.

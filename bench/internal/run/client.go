@@ -111,7 +111,7 @@ func (w way) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
 		w.sent.Add(1)
 		err := next(ctx, cmd)
-		if replies := w.scenario.Replies; replies != nil {
+		if replies := w.scenario.Replies; replies.Most > 0 {
 			time.Sleep(replies.Draw(rand.Float64()))
 		}
 		return err
@@ -128,9 +128,8 @@ func (c *crew) work(ctx context.Context, at time.Duration) Account {
 		one := &caller{crew: c, run: ctx, number: number}
 		me := scenario.Caller{
 			Load: c.Load, Client: c.Client, Number: number, Estimator: estimator,
-			Rand:       rand.New(rand.NewPCG(c.Load.Seed, uint64(c.Client)<<32|uint64(number))),
-			Call:       func(ctx context.Context, n int) bool { return one.call(ctx, n, nil) },
-			CallTokens: func(ctx context.Context, t measure.Tokens) bool { return one.call(ctx, 1, &t) },
+			Rand: rand.New(rand.NewPCG(c.Load.Seed, uint64(c.Client)<<32|uint64(number))),
+			Call: one.call,
 		}
 		callers.Go(func() {
 			if clock.Sleep(ctx, at-measure.Now()) == nil {

@@ -72,11 +72,11 @@ func TestAClientTellsOfEveryCall(t *testing.T) {
 	f, ledger := launched(t, 2)
 	begin := measure.Now() + 50*time.Millisecond
 	require.NoError(t, f.Start(begin))
-	require.Eventually(t, func() bool { return ledger.Count() == 2 }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return len(ledger.Arrivals()) == 2 }, 10*time.Second, time.Millisecond)
 	time.Sleep(50 * time.Millisecond) // for those who went to call again
 
 	f.renew(scenario.Load{Quota: scenario.Quota{Permits: 2, Per: 2 * time.Hour}, Clients: 3, Callers: 3})
-	require.NoError(t, f.last().signal("STOP"))
+	require.NoError(t, f.clients[0].signal("STOP"))
 	time.Sleep(50 * time.Millisecond)
 	accounts, err := f.Stop()
 	require.NoError(t, err, "it was woken to be sent home")

@@ -34,7 +34,7 @@ func (t Trial) befall(
 		what, failed := t.happen(ctx, incident, clients)
 		switch {
 		case failed == nil:
-			happened = append(happened, Incident{measure.Milliseconds(measure.Now() - begin), what})
+			happened = append(happened, Incident{measure.MS(measure.Now() - begin), what})
 		case ctx.Err() == nil:
 			err = errors.Join(err, fmt.Errorf("%s, or should have: %w", what, failed))
 		}
@@ -49,11 +49,11 @@ func (t Trial) happen(ctx context.Context, i scenario.Incident, clients *Fleet) 
 	setup := engines.Setup{Load: t.Engine.Given(load), Redis: t.Backend.Client, Name: t.Name}
 	switch what = string(i.What); i.What {
 	case scenario.Kill:
-		err = clients.last().kill()
+		err = clients.clients[0].kill()
 	case scenario.Suspend:
-		err = clients.last().signal("STOP")
+		err = clients.clients[0].signal("STOP")
 	case scenario.Resume:
-		err = clients.last().signal("CONT")
+		err = clients.clients[0].signal("CONT")
 	case scenario.Restart:
 		t.Backend.Process.Kill()
 		_ = clock.Sleep(ctx, scenario.RedisAway)

@@ -216,9 +216,6 @@ func (f *Fleet) Close() {
 	}
 }
 
-// last is the client that incidents befall.
-func (f *Fleet) last() *process { return f.clients[len(f.clients)-1] }
-
 // renew has the callers of all clients begin anew with a load, as if their
 // processes were restarted. That takes no time. A client that was killed hears
 // nothing.

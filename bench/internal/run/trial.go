@@ -43,8 +43,7 @@ type Result struct {
 	Given      scenario.Load // what of the load the engine was given
 	Log        measure.Log
 	Limits     measure.Limits // of the upstream, with what changed
-	RedisCalls int            // in all
-	CountedBy  string         // who counted them
+	RedisCalls int            // in all, by the server or by the clients
 	RedisTime  time.Duration  // for which the server ran commands; 0 if it does not say
 	Incidents  []Incident
 	Faults     []string
@@ -62,7 +61,9 @@ type Result struct {
 // then.
 func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	fmt.Fprintf(t.Progress, "%s, %s: %v to go\n", t.Scenario.Name, t.Engine.Name, t.Load.Duration)
-	ledger := measure.NewLedger(t.Load.Limits(), measure.Now)
+	ledger := measure.NewLedger(measure.Limits{
+		Permits: t.Load.Quota.Permits, Per: t.Load.Quota.Per, Input: t.Load.Input, Output: t.Load.Output,
+	}, measure.Now)
 	server := Serve(ledger)
 	defer server.Close()
 	callers := t.Scenario.CallersOf(t.Load)
@@ -105,15 +106,13 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	}
 	if uncounted == nil && failed == nil && !t.Scenario.EndsRedis { // a restart sets the counter back
 		served := after.Since(before)
-		r.CountedBy, r.RedisCalls = "server", int(served.Runs)
-		r.RedisTime = time.Duration(served.Micros) * time.Microsecond
+		r.RedisCalls, r.RedisTime = int(served.Runs), time.Duration(served.Micros)*time.Microsecond
 	}
 	return r, nil
 }
 
 // add puts together what both sides have to tell.
 func (r *Result) add(accounts []Account, arrivals []measure.Call) {
-	r.CountedBy = "clients"
 	m := &r.Log.Machine
 	for _, a := range accounts {
 		r.Log.Calls, r.RedisCalls = append(r.Log.Calls, a.Calls...), r.RedisCalls+a.RedisCalls
@@ -153,7 +152,7 @@ func (t Trial) wait(ctx context.Context, ledger *measure.Ledger, end time.Durati
 		case <-ticker.C:
 			ticker.Reset(between)
 			fmt.Fprintf(t.Progress, "%s, %s: %.0f s left, %d grants so far\n",
-				t.Scenario.Name, t.Engine.Name, (end - measure.Now()).Seconds(), ledger.Count())
+				t.Scenario.Name, t.Engine.Name, (end - measure.Now()).Seconds(), len(ledger.Arrivals()))
 		}
 	}
 }
@@ -197,17 +196,10 @@ func join(calls []measure.Call, arrivals []measure.Call, end time.Duration) []me
 	return calls
 }
 
-const (
-	// orderly is the least distance at which the order of two events says
-	// something, on any machine.
-	orderly = 10 * time.Millisecond
-
-	// However long a machine stalls, it blurs the order by no more than a tenth
-	// of the quota's window, or by 50 ms if that is more. Longer stalls count
-	// for the calls that they hit, one by one.
-	blurShare = 10
-	blurAny   = 50 * time.Millisecond
-)
+// orderly is the least distance at which the order of two events says something,
+// on any machine. A machine that stalls blurs the order, by a tenth of the quota's
+// window at most. Longer stalls count for the calls that they hit, one by one.
+const orderly = 10 * time.Millisecond
 
 // Judge works out the figures of one scenario's results. All engines are held
 // to the same rule: events closer than the machine's longest stall have no order,
@@ -218,11 +210,7 @@ func Judge(results []*Result) {
 		worst = max(worst, r.WorstStall)
 	}
 	for _, r := range results {
-		const whole = time.Millisecond
-		blurred := min((worst + whole - 1).Truncate(whole), max(r.Trial.Load.Quota.Per/blurShare, blurAny))
-		r.Apart = max(orderly, blurred) + r.Trial.Scenario.HeldUp()
-		r.Figures = measure.Of(r.Log, measure.Rule{
-			Limits: r.Limits, Guard: r.Given.Guard, Apart: r.Apart,
-		})
+		r.Apart = max(orderly, min(worst, r.Trial.Load.Quota.Per/10)) + r.Trial.Scenario.Replies.Most
+		r.Figures = measure.Of(r.Log, measure.Rule{Limits: r.Limits, Guard: r.Given.Guard, Apart: r.Apart})
 	}
 }

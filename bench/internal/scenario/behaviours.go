@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/fairlimit/fairlimit/bench/internal/measure"
@@ -12,7 +13,7 @@ import (
 var steady = Scenario{
 	Name:   "steady",
 	About:  "saturated: everybody calls again as soon as it got through",
-	Behave: again(func(ctx context.Context, me Caller) { me.Call(ctx, 1) }),
+	Behave: again(func(ctx context.Context, me Caller) { me.Call(ctx, 1, nil) }),
 }
 
 // again is to call again and again.
@@ -26,54 +27,33 @@ func again(call func(context.Context, Caller)) func(context.Context, Caller) {
 
 var burst = Scenario{
 	Name:  "burst",
-	About: "idle, then everybody at once for three quotas, and again",
+	About: "idle, then everybody at once for three quotas or more, and again",
 	Behave: func(ctx context.Context, me Caller) {
-		calls, every := burstOf(me.Load, me.Number*me.Load.Clients+me.Client)
+		callers, permits := me.Load.Clients*me.Load.Callers, me.Load.Quota.Permits
+		calls := (3*permits + callers - 1) / callers
+		every := me.Load.Period() * time.Duration(2+calls*callers/permits)
 		for next := time.Now(); sleep(ctx, time.Until(next)); next = next.Add(every) {
 			for range calls {
-				me.Call(ctx, 1)
+				me.Call(ctx, 1, nil)
 			}
 		}
 	},
-}
-
-// burstOf is how many calls one of all callers makes in a burst, and the time
-// from one burst to the next. A burst asks for three quotas, or for as many as
-// give everybody a call. Then nobody calls for two periods.
-func burstOf(l Load, caller int) (calls int, every time.Duration) {
-	callers := l.Clients * l.Callers
-	quotas := max(3, (callers+l.Quota.Permits-1)/l.Quota.Permits)
-	calls = quotas * l.Quota.Permits / callers
-	if caller < quotas*l.Quota.Permits%callers {
-		calls++
-	}
-	return calls, time.Duration(quotas+2) * l.Period()
 }
 
 var greedy = Scenario{
 	Name:  "greedy",
 	About: "one client has fifty callers, the others have one each",
 	// Permits go one by one, so that one caller can use a fair share.
-	Load:    Load{Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 1}, Clients: 10, Callers: 1},
-	Callers: first(func(l Load) int { return 50 * l.Callers }),
-	Behave:  steady.Behave,
-}
-
-// first gives the first client another number of callers than the others.
-func first(of func(Load) int) func(l Load, client int) int {
-	return func(l Load, client int) int {
-		if client == 0 {
-			return of(l)
-		}
-		return l.Callers
-	}
+	Load:   Load{Quota: Quota{Permits: 20, Per: Default.Quota.Per, Burst: 1}, Clients: 10, Callers: 1},
+	Crowd:  50,
+	Behave: steady.Behave,
 }
 
 var trickle = Scenario{
 	Name:  "trickle",
 	About: "calls at random moments that want 90 % of the quota",
 	Behave: func(ctx context.Context, me Caller) {
-		pace(ctx, me, 0.9, func() { me.Call(ctx, 1) })
+		pace(ctx, me, 0.9, func() { me.Call(ctx, 1, nil) })
 	},
 }
 
@@ -82,7 +62,7 @@ var weighted = Scenario{
 	About: "saturated, and each call asks for 1 to 5 permits",
 	Behave: again(func(ctx context.Context, me Caller) {
 		most := min(5, cmp.Or(me.Load.Quota.Burst, me.Load.Quota.Permits))
-		me.Call(ctx, 1+me.Rand.IntN(most))
+		me.Call(ctx, 1+me.Rand.IntN(most), nil)
 	}),
 }
 
@@ -95,7 +75,7 @@ var impatient = Scenario{
 			// run.
 			patient, cancel := context.WithTimeout(ctx, me.Load.Period()/2)
 			defer cancel()
-			me.Call(patient, 1)
+			me.Call(patient, 1, nil)
 		})
 	},
 }
@@ -107,7 +87,7 @@ var fickle = Scenario{
 		if me.Rand.Float64() < 0.3 {
 			giveUp(ctx, me)
 		} else {
-			me.Call(ctx, 1)
+			me.Call(ctx, 1, nil)
 		}
 	}),
 }
@@ -120,7 +100,7 @@ func giveUp(ctx context.Context, me Caller) {
 	defer cancel()
 	leave := time.AfterFunc(part(me.Load.Period(), me.Rand.Float64()*everybody), cancel)
 	defer leave.Stop()
-	me.Call(ctx, 1)
+	me.Call(ctx, 1, nil)
 }
 
 // pace lets a caller call at random moments, so often that all callers together
@@ -138,15 +118,32 @@ func pace(ctx context.Context, me Caller, part float64, call func()) {
 	}
 }
 
+var laggy = Scenario{
+	Name:  "laggy",
+	About: "saturated, and what Redis answers is held up for 0.2 to 200 ms, with a heavy tail",
+	// The delays of the replies are part of what the guard must cover.
+	Load:    Load{Guard: 250 * time.Millisecond},
+	Replies: Delay{Least: 200 * time.Microsecond, Most: 200 * time.Millisecond},
+	Behave:  steady.Behave,
+}
+
+// Delay is a distribution with a heavy tail: Pareto's with the exponent 1/2,
+// bounded on both sides. From 0.2 to 200 ms, half of all are under 0.8 ms, one
+// in ten is over 12 ms and one in a hundred over 117 ms.
+type Delay struct{ Least, Most time.Duration }
+
+// Draw is the delay for a number drawn from 0 to 1.
+func (d Delay) Draw(uniform float64) time.Duration {
+	low, high := 1/math.Sqrt(float64(d.Least)), 1/math.Sqrt(float64(d.Most))
+	x := low - uniform*(low-high)
+	return time.Duration(1 / (x * x))
+}
+
 // Shares is the goal where each client is a flow. It is for fair+flows.
 type Shares struct {
 	Least measure.Part // part of all permits that the worst-off client is to get
 	Used  measure.Part // part of the quota that is to be used
 }
-
-// sharers are the engines that these scenarios compare unless a flag names
-// others.
-const sharers = "fair+flows,redis_rate"
 
 // few are the scenarios in which a client with few callers shares a quota with
 // one that has many. What a share is worth depends on the quota's shape.
@@ -172,9 +169,9 @@ func few() (all []Scenario) {
 				Load: Load{
 					Quota: shape.quota, Guard: shape.guard, Clients: 2, Callers: callers, Duration: 20 * time.Second,
 				},
-				Engines: sharers,
+				Engines: "fair+flows,redis_rate",
 				Shares:  &goal,
-				Callers: first(func(Load) int { return 200 }),
+				Crowd:   200,
 				Behave:  steady.Behave,
 			})
 		}

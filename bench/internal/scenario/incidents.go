@@ -22,14 +22,14 @@ func (i Incident) Permits(l Load) int {
 	return int(math.Round(cmp.Or(i.Phase, 1) * float64(l.Quota.Permits)))
 }
 
-// Deed is what can happen, as the report tells it. It befalls the last client,
+// Deed is what can happen, as the report tells it. It befalls the first client,
 // so that the first, which scenarios may treat differently, is spared.
 type Deed string
 
 const (
-	Kill    Deed = "the last client was killed" // with nothing put in order
-	Suspend Deed = "the last client fell asleep"
-	Resume  Deed = "the last client woke up"
+	Kill    Deed = "the first client was killed" // with nothing put in order
+	Suspend Deed = "the first client fell asleep"
+	Resume  Deed = "the first client woke up"
 	Restart Deed = "Redis was restarted and had forgotten everything"
 
 	// What these are like depends on the engine.
@@ -78,17 +78,12 @@ var onoff = Scenario{
 }
 
 var killed = Scenario{
-	Name:    "killed",
-	About:   "saturated, and a client is killed that has fifty turns in the queue",
-	Shows:   "how long the others wait, if somebody helps and if not",
-	Load:    Load{Clients: 4, Callers: 4},
-	Engines: "fair,fair+requeue,window,redis_rate",
-	Callers: func(l Load, client int) int {
-		if client == l.Clients-1 {
-			return 50
-		}
-		return l.Callers
-	},
+	Name:      "killed",
+	About:     "saturated, and a client is killed that has fifty turns in the queue",
+	Shows:     "how long the others wait, if somebody helps and if not",
+	Load:      Load{Clients: 4, Callers: 4},
+	Engines:   "fair,fair+requeue,window,redis_rate",
+	Crowd:     50,
 	Behave:    steady.Behave,
 	Incidents: []Incident{{At: 0.5, What: Kill, Phase: 1}, {At: 0.52, What: Rescue}},
 }
@@ -103,7 +98,7 @@ var changed = Scenario{
 	Behave: func(ctx context.Context, me Caller) { // one after the other
 		rank := me.Number*me.Load.Clients + me.Client
 		if sleep(ctx, part(me.Load.Duration, 0.1*float64(rank)/float64(me.Load.Clients*me.Load.Callers))) {
-			me.Call(ctx, 1)
+			me.Call(ctx, 1, nil)
 		}
 	},
 	Incidents: []Incident{{At: 0.125, What: Change, Phase: 2}, {At: 0.25, What: Change, Phase: 0.5}},

@@ -39,8 +39,8 @@ type Scenario struct {
 	// is lost, and the report says how much. Usually empty.
 	Shows string
 
-	// Replies, if not nil, is for how long each answer of Redis is held up.
-	Replies *Delay
+	// Replies is for how long each answer of Redis is held up.
+	Replies Delay
 
 	// NoVerdict says that the scenario has no goal. Otherwise fair lets nobody
 	// overtake and nobody go early, and the upstream turns nobody away, apart from
@@ -54,8 +54,8 @@ type Scenario struct {
 	// order.
 	Incidents []Incident
 
-	// Callers is how many callers a client has; nil: as many as the load says.
-	Callers func(l Load, client int) int
+	// Crowd is how many callers the first client has; 0: as many as the others.
+	Crowd int
 
 	// Behave is what one caller does until ctx ends.
 	Behave func(ctx context.Context, me Caller)
@@ -69,12 +69,9 @@ type Caller struct {
 	Rand   *rand.Rand
 
 	// Call waits for a turn of n permits and then calls the upstream. It
-	// reports whether the caller got through.
-	Call func(ctx context.Context, n int) bool
-
-	// CallTokens is Call for a call that takes tokens, and ends when the last one
-	// is written.
-	CallTokens func(ctx context.Context, t measure.Tokens) bool
+	// reports whether the caller got through. If the call takes tokens, it ends when
+	// the last one is written.
+	Call func(ctx context.Context, n int, t *measure.Tokens) bool
 
 	// Estimator is the client's, nil without Tokens that need one.
 	Estimator *estimate.Estimator
@@ -95,33 +92,11 @@ func Named(name string) (Scenario, bool) {
 	return Scenario{}, false
 }
 
-// HeldUp is the longest time for which the scenario holds up an answer on
-// purpose.
-func (s Scenario) HeldUp() time.Duration {
-	if s.Replies == nil {
-		return 0
-	}
-	return s.Replies.Most
-}
-
 // CallersOf is how many callers each client has.
 func (s Scenario) CallersOf(l Load) []int {
-	callers := make([]int, l.Clients)
-	for client := range callers {
-		callers[client] = l.Callers
-		if s.Callers != nil {
-			callers[client] = s.Callers(l, client)
-		}
-	}
+	callers := slices.Repeat([]int{l.Callers}, l.Clients)
+	callers[0] = cmp.Or(s.Crowd, l.Callers)
 	return callers
-}
-
-// AllCallers is how many callers there are.
-func (s Scenario) AllCallers(l Load) (n int) {
-	for _, callers := range s.CallersOf(l) {
-		n += callers
-	}
-	return n
 }
 
 func part(d time.Duration, of float64) time.Duration { return time.Duration(of * float64(d)) }
@@ -170,13 +145,6 @@ func (l Load) Guarded() Load {
 
 // Quota is that of a limiter.
 type Quota = fairlimit.Quota
-
-// Limits are those of the upstream.
-func (l Load) Limits() measure.Limits {
-	return measure.Limits{
-		Permits: l.Quota.Permits, Per: l.Quota.Per, Input: l.Input, Output: l.Output,
-	}
-}
 
 // Period is how long a strict limiter with this guard takes to hand out the
 // whole quota once.

@@ -52,8 +52,8 @@ func TestACallThatIsTurnedAwayIsMadeAgainAndTheNextEstimateKnowsIt(t *testing.T)
 		}
 		var made []measure.Tokens
 		var at []time.Time
-		me.CallTokens = func(_ context.Context, c measure.Tokens) bool {
-			if made, at = append(made, c), append(at, time.Now()); len(made) == 3 {
+		me.Call = func(_ context.Context, _ int, c *measure.Tokens) bool {
+			if made, at = append(made, *c), append(at, time.Now()); len(made) == 3 {
 				cancel()
 			}
 			return len(made) > 1

@@ -93,8 +93,10 @@ func (t *Tokens) behave(ctx context.Context, me Caller) {
 	for ctx.Err() == nil {
 		c := measure.Tokens{Input: size(me.Rand, 1500, 100_000), Output: outputOf(me.Rand)}
 		c.Takes = part(per, t.length(me.Rand, c.Output))
-		for c.Reserved = me.guess(); !me.CallTokens(ctx, c); c.Reserved = me.guess() {
-			if !sleep(ctx, part(per, second)) {
+		for through := false; !through; {
+			attempt := c
+			attempt.Reserved = me.guess()
+			if through = me.Call(ctx, 1, &attempt); !through && !sleep(ctx, part(per, second)) {
 				return
 			}
 		}

@@ -22,7 +22,7 @@ func run(ctx context.Context, b *testing.B, rdb *redis.Client, of side) (err err
 	if err != nil {
 		return err
 	}
-	if err := each(calls, len(calls), func(c call) error { return c(ctx) }); err != nil { // scripts are loaded
+	if err := each(ctx, calls, len(calls)); err != nil { // scripts are loaded
 		return err
 	}
 	before, err := backend.ServedBy(ctx, rdb)
@@ -30,7 +30,7 @@ func run(ctx context.Context, b *testing.B, rdb *redis.Client, of side) (err err
 		return err
 	}
 	b.ResetTimer()
-	err = each(calls, b.N, func(c call) error { return c(ctx) })
+	err = each(ctx, calls, b.N)
 	b.StopTimer()
 	after, failed := backend.ServedBy(ctx, rdb)
 	served := after.Since(before)
@@ -42,7 +42,7 @@ func run(ctx context.Context, b *testing.B, rdb *redis.Client, of side) (err err
 }
 
 // each has all callers call at once, until there are n calls.
-func each(calls []call, n int, do func(call) error) error {
+func each(ctx context.Context, calls []call, n int) error {
 	var all sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(n))
@@ -50,7 +50,7 @@ func each(calls []call, n int, do func(call) error) error {
 	for i, c := range calls {
 		all.Go(func() {
 			for errs[i] == nil && left.Add(-1) >= 0 {
-				errs[i] = do(c)
+				errs[i] = c(ctx)
 			}
 		})
 	}

@@ -57,19 +57,13 @@ func (r Run) Table(ctx context.Context, server *backend.Backend, w io.Writer) er
 		fmt.Fprintln(r.Progress, row.name)
 		var ours, known, ratios []float64
 		for range r.Rounds {
-			if ctx.Err() != nil {
-				return table.Flush()
-			}
 			value, err := row.measure(ctx, server, row.ours)
-			if err != nil {
-				return errors.Join(err, table.Flush())
+			yardstick, failed := row.measure(ctx, server, row.known)
+			if err := errors.Join(err, failed); err != nil || ctx.Err() != nil {
+				_ = table.Flush() // what there is
+				return err
 			}
-			yardstick, err := row.measure(ctx, server, row.known)
-			if err != nil {
-				return errors.Join(err, table.Flush())
-			}
-			ours, known = append(ours, value), append(known, yardstick)
-			ratios = append(ratios, value/yardstick)
+			ours, known, ratios = append(ours, value), append(known, yardstick), append(ratios, value/yardstick)
 		}
 		fmt.Fprintf(table, "%s\t%.3g %s\t%s\t%.3g %s\t%.2f\t%.2f–%.2f\n", row.name, quantile(ours, 2), row.unit,
 			row.yardstick, quantile(known, 2), row.unit, quantile(ratios, 2), quantile(ratios, 1), quantile(ratios, 3))
