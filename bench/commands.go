@@ -4,7 +4,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"runtime"
 
@@ -20,28 +19,20 @@ const speedIntro = `bench speed measures how fast the library is, each figure be
 
 `
 
-// parseSpeed reads the command line behind "speed".
-func parseSpeed(args []string, help io.Writer) (r speed.Run, err error) {
+// runSpeed is the command "speed".
+func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) error {
+	r := speed.Run{Rounds: 7, Round: "400ms", Progress: stderr}
 	flags := flag.NewFlagSet("bench speed", flag.ContinueOnError)
 	flags.StringVar(&r.Redis, "redis", "",
 		"`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")
 	quick := flags.Bool("quick", false, "fewer and shorter rounds, for a look in between")
 	flags.StringVar(&r.Rows, "rows", "", "`text`: only rows that have it in their names, such as script or Wait")
-	err = readFlags(flags, args, speedIntro, help)
-	r.Rounds, r.Round = 7, "400ms"
+	if err := readFlags(flags, args, speedIntro, stdout); err != nil {
+		return err
+	}
 	if *quick {
 		r.Rounds, r.Round = 3, "150ms"
 	}
-	return r, err
-}
-
-// runSpeed is the command "speed".
-func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) error {
-	r, err := parseSpeed(args, stdout)
-	if err != nil {
-		return err
-	}
-	r.Progress = stderr
 	server, err := r.Open(ctx)
 	if err != nil {
 		return err

@@ -64,8 +64,8 @@ func TestAFairThatIsBrokenOnPurposeIsFoundOut(t *testing.T) {
 			t.Parallel()
 			// A wide guard: a turn that the machine misses excuses those who pass.
 			isFoundOut(t, way, func(p *program, one figures) bool {
-				return !one.Goal.Met && strings.Contains(p.stderr.String(), "fair MISSED its goal: ") &&
-					strings.Contains(p.stderr.String(), missed)
+				return !one.Goal.Met && strings.Contains(p.said(), "fair MISSED its goal: ") &&
+					strings.Contains(p.said(), missed)
 			}, "-engines", "fair", "-quota", "4/100ms", "-guard", "50ms", "-clients", "4", "-callers", "2")
 		})
 	}
@@ -86,7 +86,7 @@ func isFoundOut(t *testing.T, way string, found func(*program, figures) bool, ar
 		if found(p, all[0]) {
 			return
 		}
-		t.Log(p.stderr.String())
+		t.Log(p.said())
 	}
 	require.Fail(t, "it was not found out")
 }
@@ -97,12 +97,12 @@ func isFoundOut(t *testing.T, way string, found func(*program, figures) bool, ar
 func succeeds(t *testing.T, env []string, args ...string) (p *program, all []figures) {
 	t.Helper()
 	for range 5 {
-		p = bench(t.Context(), t, append(args, "-json", "-", "-out", "none")...)
+		p = bench(t, append(args, "-json", "-", "-out", "none")...)
 		p.Env = append(p.Env, env...)
 		if p.status(t, p.Run()) == 0 {
 			return p, read(t, p.stdout.Bytes())
 		}
-		t.Log(p.stderr.String())
+		t.Log(p.said())
 	}
 	require.Fail(t, "something went wrong each time")
 	return p, nil

@@ -2,11 +2,11 @@ package report
 
 import (
 	"fmt"
-	"html/template"
 	"image/color"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -17,96 +17,48 @@ import (
 	"github.com/fairlimit/fairlimit/bench/internal/run"
 )
 
-const (
-	ms   = time.Millisecond
-	near = 10 * ms
-)
-
-// granted is a call whose times are milliseconds of a run that began a second
-// after the clock did.
-func granted(client, called, arrived int) measure.Call {
-	at := time.Second + time.Duration(arrived)*ms
+// granted is a call whose times are seconds of the run.
+func granted(client int, called, arrived float64) measure.Call {
+	at := time.Duration(arrived * 1e9)
 	return measure.Call{
-		Client: client, Permits: 1, Called: time.Second + time.Duration(called)*ms, Ended: at,
+		Client: client, Permits: 1, Called: time.Duration(called * 1e9), Ended: at,
 		Outcome: measure.Granted, Reached: true, Arrived: at,
 	}
 }
 
-// runOf lasts ten seconds.
-func runOf(name string, clients int, calls ...measure.Call) *run.Result {
-	callers := make([]int, clients)
-	for i := range callers {
-		callers[i] = 1
-	}
-	r := &run.Result{Apart: near, Log: measure.Log{
-		Begin: time.Second, End: 11 * time.Second, Callers: callers, Calls: calls,
-	}}
-	r.Trial.Engine.Name = name
-	return r
-}
-
-// line is a bar or a column.
-type line struct{ from, top, to, bottom float64 }
-
-// linesIn are the lines of one colour.
-func linesIn(t *testing.T, svg template.HTML, hue color.NRGBA) (lines []line) {
+// bars are how long those of one colour are, in parts of the longest of the run.
+func bars(t *testing.T, calls []measure.Call, hue color.NRGBA) (lengths []float64) {
 	t.Helper()
-	of := fmt.Sprintf(`<path d="(M[^"]*)"\s+style="[^"]*stroke:#%02X%02X%02X`, hue.R, hue.G, hue.B)
-	for _, path := range regexp.MustCompile(of).FindAllStringSubmatch(string(svg), -1) {
-		var l line
-		_, err := fmt.Sscanf(path[1], "M%f,%fL%f,%f", &l.from, &l.bottom, &l.to, &l.top)
-		require.NoError(t, err, path[1])
-		lines = append(lines, l)
-	}
-	return lines
-}
-
-// drawn are the bars of each run.
-func drawn(t *testing.T, runs ...*run.Result) (bars []template.HTML) {
-	t.Helper()
-	all, err := Draw(runs)
+	r := &run.Result{Apart: 10 * time.Millisecond, Log: measure.Log{End: 10 * time.Second, Calls: calls}}
+	all, err := Draw([]*run.Result{r})
 	require.NoError(t, err)
-	for i := range runs {
-		bars = append(bars, all[i].SVG)
+	of := fmt.Sprintf(`<path d="M([0-9.]+),[0-9.]+L([0-9.]+),[^"]*"\s+style="[^"]*stroke:#%02X%02X%02X`, hue.R, hue.G, hue.B)
+	for _, path := range regexp.MustCompile(of).FindAllStringSubmatch(string(all[0].SVG), -1) {
+		from, _ := strconv.ParseFloat(path[1], 64)
+		to, _ := strconv.ParseFloat(path[2], 64)
+		lengths = append(lengths, to-from)
 	}
-	return bars
+	return lengths
 }
 
-func TestABarRunsFromCallToArrivalInTheOrderOfTheCalls(t *testing.T) {
-	waiting := measure.Call{Client: 2, Called: 3 * time.Second, Ended: 11 * time.Second, Outcome: measure.Waiting}
-	left := measure.Call{Client: 2, Called: 3 * time.Second, Ended: 4 * time.Second, Outcome: measure.Left}
-	sets := drawn(t,
-		runOf("one", 3, granted(0, 0, 2000), granted(1, 1000, 5000), granted(0, 2000, 9000), waiting, left),
-		runOf("other, longer", 1, granted(0, 0, 2000), granted(0, 500, 12_000)))
-	first, second := linesIn(t, sets[0], colourOf(0)), linesIn(t, sets[0], colourOf(1))
-	require.Len(t, first, 2)
-	require.Len(t, second, 1)
-	require.Greater(t, first[0].top, second[0].top, "who called first is on top")
-	require.Greater(t, second[0].top, first[1].top)
+func TestABarRunsFromCallToArrivalAndIsRedFromWhenItWasPassed(t *testing.T) {
+	waiting := measure.Call{Called: time.Second, Ended: 10 * time.Second, Outcome: measure.Waiting}
+	left := measure.Call{Called: 3 * time.Second, Ended: 4 * time.Second, Outcome: measure.Left}
+	inOrder := bars(t, []measure.Call{granted(0, 0, 2), waiting, granted(0, 2, 10), left}, colourOf(0))
+	require.Len(t, inOrder, 3, "who left has none")
+	aSecond := inOrder[0] / 2
+	require.InDelta(t, 9*aSecond, inOrder[1], 1)
+	require.InDelta(t, 8*aSecond, inOrder[2], 1)
 
-	aSecond := (first[0].to - first[0].from) / 2
-	require.InDelta(t, 4*aSecond, second[0].to-second[0].from, 1)
-	require.InDelta(t, 7*aSecond, first[1].to-first[1].from, 1)
-	require.InDelta(t, aSecond, second[0].from-first[0].from, 1)
-	require.Len(t, linesIn(t, sets[0], colourOf(2)), 1, "of who still waits, not of who left")
-
-	other := linesIn(t, sets[1], colourOf(0))[0]
-	require.InDelta(t, 2*aSecond, other.to-other.from, 1, "all engines are drawn to one scale")
-}
-
-func TestWhatWasOvertakenIsRed(t *testing.T) {
-	sets := drawn(t,
-		runOf("in order", 2, granted(0, 0, 2000), granted(1, 1000, 3000)),
-		runOf("passed", 2, granted(0, 0, 3000), granted(1, 1000, 2000)),
-		runOf("too close", 2, granted(0, 0, 3000), granted(1, 9, 2000)),
-		runOf("by one that did not wait", 2, granted(0, 0, 3000), granted(1, 1000, 1005)))
-	for i, want := range []int{0, 1, 0, 0} {
-		require.Len(t, linesIn(t, sets[i], passed), want)
+	was := []measure.Call{granted(0, 0, 3), granted(1, 1, 2)}
+	red, own := bars(t, was, passed), bars(t, was, colourOf(0))
+	require.Len(t, red, 1)
+	require.InDelta(t, own[0]/2, red[0], 1)
+	for name, b := range map[string]measure.Call{
+		"in order": granted(1, 1, 4), "called too close": granted(1, 0.009, 2), "did not wait": granted(1, 1, 1.005),
+	} {
+		require.Empty(t, bars(t, []measure.Call{granted(0, 0, 3), b}, passed), name)
 	}
-	bar := linesIn(t, sets[1], colourOf(0))[0]
-	whole := linesIn(t, sets[2], colourOf(0))[0]
-	require.InDelta(t, (whole.to-whole.from)*2/3, bar.to-bar.from, 1,
-		"the client's colour ends where the other went ahead")
 }
 
 func TestThePageNeedsNothingButItself(t *testing.T) {
@@ -117,7 +69,7 @@ func TestThePageNeedsNothingButItself(t *testing.T) {
 		of := results()
 		for _, r := range of {
 			r.Trial.Scenario.Name, r.Log.Callers = scenario, []int{1}
-			r.Log.Calls = []measure.Call{granted(0, 0, 1000)}
+			r.Log.Calls = []measure.Call{granted(0, 0, 1)}
 		}
 		of[1].Faults = []string{"<fault> & all"}
 		require.NoError(t, p.Add(Of(of), of))

@@ -49,14 +49,12 @@ func TestAClientThatDiesAtWorkIsToldOf(t *testing.T) {
 	require.Empty(t, told[0].Calls)
 }
 
-// launched is one client of a quota.
-func launched(t *testing.T, permits int) (*Fleet, *measure.Ledger) {
-	t.Helper()
+func TestAClientTellsOfEveryCall(t *testing.T) {
 	redis, err := embedded.Start()
 	require.NoError(t, err)
 	t.Cleanup(redis.Close)
-	quota := scenario.Quota{Permits: permits, Per: time.Hour}
-	ledger := measure.NewLedger(measure.Limits{Permits: permits, Per: quota.Per}, measure.Now)
+	quota := scenario.Quota{Permits: 2, Per: time.Hour}
+	ledger := measure.NewLedger(measure.Limits{Permits: 2, Per: quota.Per}, measure.Now)
 	server := Serve(ledger)
 	t.Cleanup(server.Close)
 	f, err := Launch(t.Context(), Client, []Job{{
@@ -65,11 +63,6 @@ func launched(t *testing.T, permits int) (*Fleet, *measure.Ledger) {
 	}})
 	require.NoError(t, err)
 	t.Cleanup(f.Close)
-	return f, ledger
-}
-
-func TestAClientTellsOfEveryCall(t *testing.T) {
-	f, ledger := launched(t, 2)
 	begin := measure.Now() + 50*time.Millisecond
 	require.NoError(t, f.Start(begin))
 	require.Eventually(t, func() bool { return len(ledger.Arrivals()) == 2 }, 10*time.Second, time.Millisecond)

@@ -67,7 +67,14 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	server := Serve(ledger)
 	defer server.Close()
 	callers := t.Scenario.CallersOf(t.Load)
-	clients, err := Launch(ctx, Client, t.jobs(callers, server.URL))
+	var jobs []Job
+	for client, n := range callers {
+		jobs = append(jobs, Job{
+			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Name: t.Name, Load: t.Load, Client: client, Callers: n,
+			Redis: t.Backend.Addr, Upstream: server.URL,
+		})
+	}
+	clients, err := Launch(ctx, Client, jobs)
 	if err != nil {
 		return nil, err
 	}
@@ -126,16 +133,6 @@ func (r *Result) fault(err error) {
 	if err != nil {
 		r.Faults = append(r.Faults, err.Error())
 	}
-}
-
-func (t Trial) jobs(callers []int, url string) (jobs []Job) {
-	for client, n := range callers {
-		jobs = append(jobs, Job{
-			Scenario: t.Scenario.Name, Engine: t.Engine.Name, Name: t.Name, Load: t.Load, Client: client, Callers: n,
-			Redis: t.Backend.Addr, Upstream: url,
-		})
-	}
-	return jobs
 }
 
 // wait tells how far the run is, until the time is over or ctx has ended.

@@ -33,25 +33,6 @@ func TestTheUpstreamsAccountIsTheOneThatIsBelieved(t *testing.T) {
 	}, calls)
 }
 
-func TestAnOverrunUpstreamAnswers429AndSaysSo(t *testing.T) {
-	ledger := measure.NewLedger(measure.Limits{Permits: 1, Per: time.Hour}, measure.Now)
-	server := Serve(ledger)
-	defer server.Close()
-	visitor, err := NewVisitor(t.Context(), server.URL, nil)
-	require.NoError(t, err)
-	require.Zero(t, len(ledger.Arrivals()), "to say hello is no arrival")
-
-	for seq := range 2 {
-		call := measure.Call{Client: 7, Caller: 8, Seq: seq, Permits: 1, Called: 9}
-		rejected, err := visitor(t.Context(), call)
-		require.NoError(t, err)
-		require.Equal(t, seq > 0, rejected)
-		a := ledger.Arrivals()[seq]
-		call.Reached, call.Arrived, call.Rejected = true, a.Arrived, rejected
-		require.Equal(t, call, a)
-	}
-}
-
 func TestOrderCountsFromTheLongestStallOnForAllEngines(t *testing.T) {
 	for _, c := range []struct {
 		scenario    string

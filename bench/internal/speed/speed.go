@@ -24,7 +24,7 @@ import (
 type Run struct {
 	Redis    string // host:port or redis:// URL; empty: a redis-server of the run's own
 	Rows     string // only those whose name contains it
-	Rounds   int    // of yardstick and ours in turn
+	Rounds   int    // of ours and yardstick in turn
 	Round    string // how long each lasts
 	Progress io.Writer
 }
