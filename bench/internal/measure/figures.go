@@ -47,7 +47,7 @@ func Of(log Log, rule Rule) Figures {
 	if f.Utilization = utilization(log, arrived, rule); rule.Output > 0 {
 		f.Utilization = usedOutput(log, arrived, rule)
 	}
-	machine := log.Machine.whole()
+	machine := log.Machine
 	for _, missed := range machine.Missed {
 		f.MissedTurns += len(missed)
 	}

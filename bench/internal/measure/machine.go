@@ -1,7 +1,6 @@
 package measure
 
 import (
-	"cmp"
 	"slices"
 	"time"
 )
@@ -14,44 +13,33 @@ type Stall struct {
 	To   time.Duration `json:"to"`
 }
 
-// Machine is what the machine did during a run, as bystanders saw it.
+// Machine is what the machine did during a run to each client, as bystanders
+// saw it.
 type Machine struct {
-	Clients [][]Stall         // by client
-	Common  []Stall           // of the server, of the upstream's process, and of the embedded Redis
-	Missed  [][]time.Duration // by client: when a caller woke too late for its turn
+	Stalls [][]Stall         // by From: of its process, and of those that all need
+	Missed [][]time.Duration // when a caller woke too late for its turn
 }
 
 // Worst is the longest stall, without those of the first client if something else
 // befell it.
 func (m Machine) Worst(befallen bool) (worst time.Duration) {
-	clients := m.Clients
+	clients := m.Stalls
 	if befallen {
 		clients = clients[1:]
 	}
-	for _, s := range slices.Concat(append(clients[:len(clients):len(clients)], m.Common)...) {
+	for _, s := range slices.Concat(clients...) {
 		worst = max(worst, s.To-s.From)
 	}
 	return worst
 }
 
-// whole is the machine with the stalls of all in those of each client, in order.
-func (m Machine) whole() Machine {
-	clients := make([][]Stall, len(m.Clients))
-	for client, own := range m.Clients {
-		clients[client] = slices.Concat(m.Common, own)
-		slices.SortFunc(clients[client], func(a, b Stall) int { return cmp.Compare(a.From, b.From) })
-	}
-	m.Clients = clients
-	return m
-}
-
 // hindered is for how long the machine, and not the engine, held up a call at
 // most: its process, or one that all need, stood still while the call was under
 // way. If a caller of its process missed a turn meanwhile, the call's place in
-// the order is the machine's work. The machine must be whole.
+// the order is the machine's work.
 func (m Machine) hindered(c Call) (by time.Duration, missed bool) {
 	counted := c.Called // until when stalls are counted
-	for _, s := range m.Clients[c.Client] {
+	for _, s := range m.Stalls[c.Client] {
 		from, to := max(counted, s.From), min(s.To, c.Gone())
 		by, counted = by+max(0, to-from), max(counted, s.To)
 	}

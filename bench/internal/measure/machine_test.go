@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -11,8 +12,8 @@ func stall(from, to int) []Stall { return []Stall{{time.Duration(from) * ms, tim
 
 // judge is the figures of calls, with order from 10 ms on.
 func judge(m Machine, calls ...Call) Figures {
-	if m.Clients == nil {
-		m.Clients = quiet.Clients
+	if m.Stalls == nil {
+		m.Stalls = quiet.Stalls
 	}
 	if m.Missed == nil {
 		m.Missed = quiet.Missed
@@ -27,12 +28,12 @@ func TestAStallThatExplainsAnInversionTakesTheBlame(t *testing.T) {
 		machines int
 	}{
 		"nothing stalled":         {Machine{}, 0},
-		"its process stalled":     {Machine{Clients: [][]Stall{stall(99, 229), nil}}, 1},
-		"several together":        {Machine{Clients: [][]Stall{stall(50, 65), nil}, Common: stall(9, 19)}, 1},
-		"both at once count once": {Machine{Clients: [][]Stall{stall(50, 62), nil}, Common: stall(51, 63)}, 0},
-		"too short a stall":       {Machine{Clients: [][]Stall{stall(99, 109), nil}}, 0},
-		"another process stalled": {Machine{Clients: [][]Stall{nil, stall(99, 229)}}, 0},
-		"it stalled afterwards":   {Machine{Clients: [][]Stall{stall(231, 400), nil}}, 0},
+		"its process stalled":     {Machine{Stalls: [][]Stall{stall(99, 229), nil}}, 1},
+		"several together":        {Machine{Stalls: [][]Stall{slices.Concat(stall(9, 19), stall(50, 65)), nil}}, 1},
+		"both at once count once": {Machine{Stalls: [][]Stall{slices.Concat(stall(50, 62), stall(51, 63)), nil}}, 0},
+		"too short a stall":       {Machine{Stalls: [][]Stall{stall(99, 109), nil}}, 0},
+		"another process stalled": {Machine{Stalls: [][]Stall{nil, stall(99, 229)}}, 0},
+		"it stalled afterwards":   {Machine{Stalls: [][]Stall{stall(231, 400), nil}}, 0},
 		"a turn was missed":       {Machine{Missed: [][]time.Duration{{100 * ms}, nil}}, 1},
 		"a turn was missed later": {Machine{Missed: [][]time.Duration{{300 * ms}, nil}}, 0},
 	} {
@@ -49,13 +50,13 @@ func TestA429BelongsToWhoeverMadeTheCallLate(t *testing.T) {
 	calls := []Call{grant(0, 0, 61), grant(0, 0, 61), grant(1, 0, 122)}
 	calls[2].Rejected = true
 	require.Equal(t, 1, judge(Machine{}, calls...).UpstreamRejections)
-	f := judge(Machine{Clients: [][]Stall{stall(1, 60), nil}}, calls...)
+	f := judge(Machine{Stalls: [][]Stall{stall(1, 60), nil}}, calls...)
 	require.Zero(t, f.UpstreamRejections)
 	require.Equal(t, 1, f.MachineRejections)
 }
 
 func TestTheWorstStallIsOneThatNobodyCaused(t *testing.T) {
-	m := Machine{Clients: [][]Stall{stall(100, 900), stall(0, 20)}, Common: stall(5, 15)}
+	m := Machine{Stalls: [][]Stall{stall(100, 900), stall(0, 20)}}
 	require.Equal(t, 800*ms, m.Worst(false))
 	require.Equal(t, 20*ms, m.Worst(true), "the first was put to sleep")
 }

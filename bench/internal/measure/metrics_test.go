@@ -10,7 +10,7 @@ import (
 const ms = time.Millisecond
 
 // quiet is a machine with two clients that did nothing.
-var quiet = Machine{Clients: make([][]Stall, 2), Missed: make([][]time.Duration, 2)}
+var quiet = Machine{Stalls: make([][]Stall, 2), Missed: make([][]time.Duration, 2)}
 
 // grant is a call of one permit that reached the upstream; times are in
 // milliseconds.

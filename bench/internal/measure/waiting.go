@@ -18,7 +18,12 @@ type Quantiles struct {
 // MS is a duration, in milliseconds in JSON.
 type MS time.Duration
 
-func (ms MS) String() string { return time.Duration(ms).Round(100 * time.Microsecond).String() }
+func (ms MS) String() string {
+	if d := time.Duration(ms); d < time.Second {
+		return d.Round(100 * time.Microsecond).String()
+	}
+	return time.Duration(ms).Round(10 * time.Millisecond).String()
+}
 
 // MarshalJSON writes a number.
 func (ms MS) MarshalJSON() ([]byte, error) {

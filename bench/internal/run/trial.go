@@ -105,8 +105,8 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	r.fault(err)
 	r.fault(backend.Remove(tidy, t.Backend.Client, t.Name))
 
-	r.Log.Machine.Common, r.Limits = watcher.Close(), ledger.Limits
-	r.add(accounts, ledger.Arrivals())
+	r.Limits = ledger.Limits
+	r.add(accounts, ledger.Arrivals(), watcher.Close())
 	r.WorstStall = r.Log.Machine.Worst(t.Scenario.Breaks())
 	if !t.Scenario.Breaks() {
 		r.fault(failures(r.Log.Calls))
@@ -119,12 +119,14 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 }
 
 // add puts together what both sides have to tell.
-func (r *Result) add(accounts []Account, arrivals []measure.Call) {
+func (r *Result) add(accounts []Account, arrivals []measure.Call, common []measure.Stall) {
 	m := &r.Log.Machine
 	for _, a := range accounts {
 		r.Log.Calls, r.RedisCalls = append(r.Log.Calls, a.Calls...), r.RedisCalls+a.RedisCalls
 		r.Log.Told = append(r.Log.Told, a.Told)
-		m.Clients, m.Missed = append(m.Clients, a.Stalls), append(m.Missed, a.Missed)
+		stalls := slices.Concat(common, a.Stalls)
+		slices.SortFunc(stalls, func(a, b measure.Stall) int { return cmp.Compare(a.From, b.From) })
+		m.Stalls, m.Missed = append(m.Stalls, stalls), append(m.Missed, a.Missed)
 	}
 	r.Log.Calls = join(r.Log.Calls, arrivals, r.Log.End)
 }
