@@ -201,39 +201,37 @@ func writing(called, arrived, reserved, output int) Call {
 
 func TestOutputCountsAsFarAsItIsWritten(t *testing.T) {
 	var now time.Duration
-	ledger := NewLedger(Limits{Permits: 100, Per: time.Minute}, func() time.Duration { return now })
-	ledger.Input, ledger.Output = 3, 1000
-	rejected := func(at int) bool {
-		now = time.Duration(at) * ms
-		return ledger.Arrive(writing(at, at, 0, 1000)).Rejected
+	limits := Limits{Permits: 100, Per: time.Minute, Input: 3, Output: 1000}
+	ledger := NewLedger(limits, func() time.Duration { return now })
+	for _, a := range []struct {
+		at, output int
+		rejected   bool
+	}{
+		{0, 1000, false},
+		{9_999, 1000, false}, // 999 are written
+		{10_000, 1000, true},
+		{59_999, 1000, true},
+		{80_000, 1, false}, // all have left the window
+		{80_001, 1, false},
+		{80_002, 1, false},
+		{80_003, 1, true}, // there is no room for input
+	} {
+		now = time.Duration(a.at) * ms
+		require.Equal(t, a.rejected, ledger.Arrive(writing(a.at, a.at, 0, a.output)).Rejected, a.at)
 	}
-	require.False(t, rejected(0))
-	require.False(t, rejected(9_999), "999 are written")
-	require.True(t, rejected(10_000), "there is no room for output")
-	require.True(t, rejected(59_999))
-	require.False(t, rejected(80_000), "all have left the window")
-
-	ledger.Output = 1_000_000
-	require.False(t, rejected(80_001))
-	require.False(t, rejected(80_002))
-	require.True(t, rejected(80_003), "there is no room for input")
 }
 
 func TestAWindowMightHoldWhatItsOwnCallsWroteBeyondTheirEstimates(t *testing.T) {
 	rule := Rule{Limits: Limits{Permits: 100, Per: time.Minute, Input: 100, Output: 1000}}
-	turnedAway := writing(0, 30_000, 500, 5000)
+	turnedAway := writing(0, 65_000, 500, 5000)
 	turnedAway.Rejected = true
-	calls := []Call{
-		writing(0, 1, 100, 900), // before the fullest window
-		writing(0, 60_001, 400, 500), turnedAway, writing(69_000, 80_000, 300, 350), writing(0, 90_000, 300, 200),
-	}
-	o := outputOf(calls, rule)
+	log := Log{End: 121 * time.Second, Calls: []Call{
+		writing(0, 1000, 100, 900), // before the fullest window
+		writing(0, 61_001, 400, 500), turnedAway, writing(69_000, 80_000, 300, 350), writing(0, 90_000, 300, 200),
+	}}
+	o := outputOf(log.Calls, rule)
 	require.InDelta(t, 1.05, float64(o.Fullest), 1e-9)
 	require.InDelta(t, 1.15, float64(o.AtMost), 1e-9)
-	require.Nil(t, outputOf(calls, Rule{Limits: Limits{Permits: 1, Per: time.Minute}}))
-
-	log := Log{End: 180 * time.Second, Calls: []Call{
-		writing(0, 0, 0, 700), writing(0, 60_000, 0, 800), writing(0, 120_000, 0, 600),
-	}}
-	require.InDelta(t, 0.7, float64(usedOutput(log, log.Calls, rule)), 1e-9, "from the second window on")
+	require.InDelta(t, 1.05, float64(usedOutput(log, log.Calls, rule)), 1e-9, "from the second window on")
+	require.Nil(t, outputOf(log.Calls, Rule{}))
 }

@@ -46,6 +46,7 @@ func (t Trial) befall(
 func (t Trial) happen(ctx context.Context, i scenario.Incident, clients *Fleet) (what string, err error) {
 	load := t.Load
 	load.Quota.Permits = i.Permits(t.Load)
+	load.Quota.Burst = min(load.Quota.Burst, load.Quota.Permits)
 	setup := engines.Setup{Load: t.Engine.Given(load), Redis: t.Backend.Client, Name: t.Name}
 	switch what = string(i.What); i.What {
 	case scenario.Kill:
