@@ -132,14 +132,9 @@ func For(s scenario.Scenario, l scenario.Load) []Engine {
 	})
 }
 
-// Named finds an engine.
-func Named(name string) (Engine, bool) {
-	for _, e := range All {
-		if e.Name == name {
-			return e, true
-		}
-	}
-	return Engine{}, false
+// Named finds an engine that there is.
+func Named(name string) Engine {
+	return All[slices.IndexFunc(All, func(e Engine) bool { return e.Name == name })]
 }
 
 // Given is the load without what the engine cannot be given.

@@ -125,7 +125,7 @@ func TestTheOutcomeSaysWhatWasKeptOrByHowMuchItWasMissed(t *testing.T) {
 		{"changed", "fair", func(f *measure.Figures) { f.UpstreamRejections = 1 }, "No verdict. This shows when"},
 	} {
 		of := results()[:1]
-		of[0].Trial.Scenario, _ = scenario.Named(c.scenario)
+		of[0].Trial.Scenario = scenario.Named(c.scenario)
 		of[0].Trial.Engine.Name = c.engine
 		c.change(&of[0].Figures)
 		r := Of(of)

@@ -46,14 +46,9 @@ type shift struct {
 
 // connect makes the crew of a client process.
 func connect(job Job) (c *crew, err error) {
-	engine, known := engines.Named(job.Engine)
-	behaviour, too := scenario.Named(job.Scenario)
-	if !known || !too {
-		return nil, fmt.Errorf("no scenario %q, or no engine %q", job.Scenario, job.Engine)
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c = &crew{Job: job, scenario: behaviour, engine: engine}
+	c = &crew{Job: job, scenario: scenario.Named(job.Scenario), engine: engines.Named(job.Engine)}
 	if c.rdb, err = backend.Connect(ctx, job.Redis); err != nil {
 		return nil, err
 	}

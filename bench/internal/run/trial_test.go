@@ -43,7 +43,7 @@ func TestOrderCountsFromTheLongestStallOnForAllEngines(t *testing.T) {
 		{"steady", 4 * time.Second, 100 * time.Millisecond}, // one that hardly moves
 		{"laggy", 12 * time.Millisecond, 212 * time.Millisecond},
 	} {
-		behaviour, _ := scenario.Named(c.scenario)
+		behaviour := scenario.Named(c.scenario)
 		of := Trial{Scenario: behaviour, Load: scenario.Default}
 		results := []*Result{{Trial: of, WorstStall: c.stall}, {Trial: of}}
 		Judge(results)

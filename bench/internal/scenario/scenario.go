@@ -82,14 +82,9 @@ var All = slices.Concat([]Scenario{
 	steady, burst, greedy, trickle, weighted, impatient, fickle, crash, laggy, restart, onoff, killed, changed, learns,
 }, few(), tokens())
 
-// Named finds a scenario.
-func Named(name string) (Scenario, bool) {
-	for _, s := range All {
-		if s.Name == name {
-			return s, true
-		}
-	}
-	return Scenario{}, false
+// Named finds a scenario that there is.
+func Named(name string) Scenario {
+	return All[slices.IndexFunc(All, func(s Scenario) bool { return s.Name == name })]
 }
 
 // CallersOf is how many callers each client has.
