@@ -109,7 +109,8 @@ func parse(args []string, help io.Writer) (p plan, err error) {
 		if !given["engines"] && s.Engines != "" {
 			engineNames = s.Engines
 		}
-		r.engines, err = pick("-engines", engineNames, engines.For(s, r.load), func(e engines.Engine) string { return e.Name })
+		can := engines.For(s, r.load)
+		r.engines, err = pick("-engines", engineNames, can, func(e engines.Engine) string { return e.Name })
 		if err != nil {
 			return p, err
 		}

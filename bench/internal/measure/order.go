@@ -5,7 +5,9 @@ import "time"
 // overtaking counts the pairs in which b passed a, and the most calls that passed
 // a single one. Calls are in the order in which they were made. The machine has
 // hindered those that were passed as told; whoever missed a turn was not passed.
-func overtaking(calls []Call, apart time.Duration, hindered func(Call) (by time.Duration, missed bool)) (pairs, most int) {
+func overtaking(
+	calls []Call, apart time.Duration, hindered func(Call) (by time.Duration, missed bool),
+) (pairs, most int) {
 	for i, a := range calls {
 		by, missed := hindered(a)
 		if missed {

@@ -32,7 +32,8 @@ func bars(t *testing.T, calls []measure.Call, hue color.NRGBA) (lengths []float6
 	r := &run.Result{Apart: 10 * time.Millisecond, Log: measure.Log{End: 10 * time.Second, Calls: calls}}
 	all, err := Draw([]*run.Result{r})
 	require.NoError(t, err)
-	of := fmt.Sprintf(`<path d="M([0-9.]+),[0-9.]+L([0-9.]+),[^"]*"\s+style="[^"]*stroke:#%02X%02X%02X`, hue.R, hue.G, hue.B)
+	of := fmt.Sprintf(`<path d="M([0-9.]+),[0-9.]+L([0-9.]+),[^"]*"\s+style="[^"]*stroke:#%02X%02X%02X`,
+		hue.R, hue.G, hue.B)
 	for _, path := range regexp.MustCompile(of).FindAllStringSubmatch(string(all[0].SVG), -1) {
 		from, _ := strconv.ParseFloat(path[1], 64)
 		to, _ := strconv.ParseFloat(path[2], 64)

@@ -50,9 +50,9 @@ func results() []*run.Result {
 
 func TestATableHasTheVerdictFirstThenRowsPhasesAndIncidents(t *testing.T) {
 	of := results()
-	last := measure.MS(1500 * time.Millisecond)
-	of[0].Figures.Phases = []measure.Phase{{Permits: 20}, {FromMS: measure.MS(6 * time.Second), Permits: 40, LastMS: &last}}
-	of[1].Incidents = []run.Incident{{AtMS: measure.MS(6 * time.Second), What: "something happened"}}
+	at, last := measure.MS(6*time.Second), measure.MS(1500*time.Millisecond)
+	of[0].Figures.Phases = []measure.Phase{{Permits: 20}, {FromMS: at, Permits: 40, LastMS: &last}}
+	of[1].Incidents = []run.Incident{{AtMS: at, What: "something happened"}}
 	var all, screen bytes.Buffer
 	require.NoError(t, Of(of).Table(&all, true))
 	require.NoError(t, Of(of).Table(&screen, false))

@@ -45,11 +45,8 @@ var rows = []row{
 	script("two units", fairlimit.PerMinute(500), take, fairlimit.WithUnit("tokens", fairlimit.PerMinute(30_000))),
 	{"script: 16 flows", perScript, flows, "redis_rate", redisRate(16, ample)},
 	{"script: refused", perScript, limiters(16, hourly, refused), "redis_rate", redisRate(16, never)},
-	{"a grant of a question for 128: one slot", perGrant, callers(128, neverShort, reserve), "redis_rate", redisRate(16, ample)},
-	{
-		"a grant of a question for 128: a slot each", perGrant,
-		callers(128, fairlimit.Quota{Permits: 1, Per: time.Millisecond}, reserve), "redis_rate", redisRate(16, ample),
-	},
+	shared("one slot", neverShort),
+	shared("a slot each", fairlimit.Quota{Permits: 1, Per: time.Millisecond}),
 }
 
 var (
@@ -64,6 +61,13 @@ var (
 // limiters keep the server busy, so its caches are warm.
 func script(name string, q fairlimit.Quota, what func(*fairlimit.Queue) call, opts ...fairlimit.Option) row {
 	return row{"script: " + name, perScript, limiters(16, q, what, opts...), "redis_rate", redisRate(16, ample)}
+}
+
+// shared is a row about a grant where many callers of one limiter share a
+// question.
+func shared(slots string, q fairlimit.Quota) row {
+	name := "a grant of a question for 128: " + slots
+	return row{name, perGrant, callers(128, q, reserve), "redis_rate", redisRate(16, ample)}
 }
 
 // limiters are callers with a limiter each, as in as many processes. No questions
