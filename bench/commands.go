@@ -13,7 +13,6 @@ import (
 const speedIntro = `bench speed measures how fast the library is, each figure beside its yardstick, on a real Redis.
 
   go run ./bench speed                             a redis-server of its own, two minutes
-  go run ./bench speed -quick                      a quarter of that
   go run ./bench speed -redis localhost:6379
   go run ./bench speed -rows script                what the scripts cost the server
 
@@ -25,13 +24,9 @@ func runSpeed(ctx context.Context, args []string, stdout, stderr *os.File) error
 	flags := flag.NewFlagSet("bench speed", flag.ContinueOnError)
 	flags.StringVar(&r.Redis, "redis", "",
 		"`host:port` of a Redis to use, or a redis:// URL (default: a redis-server of its own)")
-	quick := flags.Bool("quick", false, "fewer and shorter rounds, for a look in between")
 	flags.StringVar(&r.Rows, "rows", "", "`text`: only rows that have it in their names, such as script or Wait")
 	if err := readFlags(flags, args, speedIntro, stdout); err != nil {
 		return err
-	}
-	if *quick {
-		r.Rounds, r.Round = 3, "150ms"
 	}
 	server, err := r.Open(ctx)
 	if err != nil {

@@ -48,8 +48,6 @@ func In(dir string) (*Page, error) {
 	return p, nil
 }
 
-func (p *Page) path() string { return filepath.Join(p.dir, "index.html") }
-
 // Add puts a scenario on the page and writes it, so that what was measured is
 // there whatever comes next.
 func (p *Page) Add(r Report, results []*run.Result) error {
@@ -74,12 +72,12 @@ func (p *Page) Add(r Report, results []*run.Result) error {
 	if err := layout.Execute(&out, p.parts); err != nil {
 		return err
 	}
-	return os.WriteFile(p.path(), out.Bytes(), 0o644)
+	return os.WriteFile(filepath.Join(p.dir, "index.html"), out.Bytes(), 0o644)
 }
 
 // Tell says where the page is, if there is one.
 func (p *Page) Tell(w io.Writer) {
 	if len(p.parts) > 0 {
-		fmt.Fprintf(w, "\nall figures and pictures: %s\n", p.path())
+		fmt.Fprintf(w, "\nall figures and pictures: %s\n", filepath.Join(p.dir, "index.html"))
 	}
 }

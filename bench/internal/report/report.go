@@ -79,8 +79,9 @@ func Of(results []*run.Result) Report {
 	for _, one := range results {
 		r.StallMS = max(r.StallMS, measure.MS(one.WorstStall))
 		grants := float64(max(1, one.Figures.Grants))
+		given := one.Trial.Engine.Given(t.Load)
 		e := Engine{
-			Name: one.Trial.Engine.Name, GuardMS: measure.MS(one.Given.Guard), Burst: one.Given.Quota.Burst,
+			Name: one.Trial.Engine.Name, GuardMS: measure.MS(given.Guard), Burst: given.Quota.Burst,
 			Seconds:            (one.Log.End - one.Log.Begin).Seconds(),
 			Figures:            one.Figures,
 			RedisCallsPerGrant: float64(one.RedisCalls) / grants,

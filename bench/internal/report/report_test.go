@@ -29,7 +29,7 @@ func results() []*run.Result {
 			Trial: run.Trial{
 				Scenario: scenario.All[0], Engine: e, Load: asked, Backend: &backend.Backend{Name: "embedded"},
 			},
-			Given: e.Given(asked), Log: measure.Log{Begin: time.Second, End: 13 * time.Second},
+			Log:     measure.Log{Begin: time.Second, End: 13 * time.Second},
 			Figures: figures, RedisCalls: 100,
 			Apart: 15 * time.Millisecond, WorstStall: 14500 * time.Microsecond,
 		}
@@ -133,6 +133,6 @@ func TestTheOutcomeSaysWhatWasKeptOrByHowMuchItWasMissed(t *testing.T) {
 		require.Equal(t, strings.Contains(c.want, kept), r.Goal != nil && r.Goal.Met)
 	}
 	of := results()[:1]
-	of[0].Figures.UpstreamRejections, of[0].Given.Guard = 4, 0
+	of[0].Figures.UpstreamRejections, of[0].Trial.Load.Guard = 4, 0
 	require.True(t, Of(of).Goal.Met, "without a guard 429s do not count")
 }

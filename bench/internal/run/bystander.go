@@ -13,9 +13,9 @@ const (
 	// waits for a processor.
 	sleepers = 2
 
-	// nap is how long each of them sleeps, in a run of a few processes. Many
-	// processes sleep longer, so that the machine is not busy with watching.
-	nap, few = 5 * time.Millisecond, 8
+	// nap is how long each of them sleeps, for each client: many sleep longer, so
+	// that the machine is not busy with watching.
+	nap = time.Millisecond
 
 	// least is the lateness that is worth noting.
 	least = 3 * time.Millisecond
@@ -38,7 +38,7 @@ type Bystander struct {
 func Watch(processes int, ping func(context.Context)) *Bystander {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &Bystander{cancel: cancel}
-	pause := nap * time.Duration(max(1, processes/few))
+	pause := nap * time.Duration(max(4, processes))
 	for range sleepers {
 		b.all.Go(func() {
 			for ctx.Err() == nil {

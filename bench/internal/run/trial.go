@@ -40,7 +40,6 @@ type Trial struct {
 // Result is what came of it.
 type Result struct {
 	Trial      Trial
-	Given      scenario.Load // what of the load the engine was given
 	Log        measure.Log
 	Limits     measure.Limits // of the upstream, with what changed
 	RedisCalls int            // in all, by the server or by the clients
@@ -80,7 +79,7 @@ func (t Trial) Run(ctx context.Context) (result *Result, err error) {
 	}
 	defer clients.Close()
 
-	r := &Result{Trial: t, Given: t.Engine.Given(t.Load), Log: measure.Log{Callers: callers}}
+	r := &Result{Trial: t, Log: measure.Log{Callers: callers}}
 	before, uncounted := backend.ServedBy(ctx, t.Backend.Client)
 	r.Log.Begin = measure.Now() + takeOff
 	if err := clients.Start(r.Log.Begin); err != nil {
@@ -210,6 +209,7 @@ func Judge(results []*Result) {
 	}
 	for _, r := range results {
 		r.Apart = max(orderly, min(worst, r.Trial.Load.Quota.Per/10)) + r.Trial.Scenario.Replies.Most
-		r.Figures = measure.Of(r.Log, measure.Rule{Limits: r.Limits, Guard: r.Given.Guard, Apart: r.Apart})
+		guard := r.Trial.Engine.Given(r.Trial.Load).Guard
+		r.Figures = measure.Of(r.Log, measure.Rule{Limits: r.Limits, Guard: guard, Apart: r.Apart})
 	}
 }

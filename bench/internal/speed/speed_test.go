@@ -2,12 +2,17 @@ package speed
 
 import (
 	"bytes"
+	"context"
 	"io"
+	"runtime"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -22,6 +27,32 @@ func BenchmarkSpeed(b *testing.B) {
 			})
 		}
 	}
+}
+
+// BenchmarkMemory is what callers take that wait for turns far ahead.
+func BenchmarkMemory(b *testing.B) {
+	const many = 2000
+	q, err := fairlimit.NewQueue(redistest.StartServer(b).Client(), "memory", fairlimit.PerSecond(1))
+	require.NoError(b, err)
+	inUse := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc + m.StackInuse
+	}
+	before := inUse()
+	ctx, leave := context.WithCancel(b.Context())
+	var all sync.WaitGroup
+	for range many {
+		all.Go(func() { _ = q.Wait(ctx) })
+	}
+	require.Eventually(b, func() bool {
+		s, err := q.Status(ctx)
+		return err == nil && s.Queued > many-20
+	}, time.Minute, 10*time.Millisecond)
+	b.ReportMetric(float64(inUse()-before)/many/1000, "KB/caller")
+	leave()
+	all.Wait()
 }
 
 func TestEveryRowIsMeasuredAndNothingStays(t *testing.T) {
