@@ -43,6 +43,7 @@ var rows = []row{
 	script("two quotas", fairlimit.PerSecond(20), reserve, fairlimit.WithExtraQuota(fairlimit.PerMinute(1000))),
 	script("a Burst", fairlimit.Quota{Permits: 20, Per: time.Second, Burst: 5}, reserve),
 	script("two units", fairlimit.PerMinute(500), take, fairlimit.WithUnit("tokens", fairlimit.PerMinute(30_000))),
+	script("a turn and its settlement", neverShort, settle, fairlimit.WithUnit("tokens", neverShort)),
 	{"script: 16 flows", perScript, flows, "redis_rate", redisRate(16, ample)},
 	{"script: refused", perScript, limiters(16, hourly, refused), "redis_rate", redisRate(16, never)},
 	shared("one slot", neverShort),
@@ -125,6 +126,17 @@ func take(q *fairlimit.Queue) call {
 	return func(ctx context.Context) error {
 		_, err := q.ReserveAmounts(ctx, fairlimit.Amounts{"tokens": 700})
 		return err
+	}
+}
+
+// settle takes a turn, and says what the call has really taken: two scripts.
+func settle(q *fairlimit.Queue) call {
+	return func(ctx context.Context) error {
+		turn, err := q.Take(ctx, fairlimit.Amounts{"tokens": 700})
+		if err != nil {
+			return err
+		}
+		return turn.Settle(ctx, fairlimit.Amounts{"tokens": 300})
 	}
 }
 
