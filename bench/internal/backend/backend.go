@@ -104,7 +104,7 @@ func Connect(ctx context.Context, addr string) (*redis.Client, error) {
 }
 
 // Served is what a server says of the scripts that it has run in its life. All
-// that is measured here asks Redis by scripts alone.
+// engines ask for turns by scripts alone.
 type Served struct{ Runs, Micros float64 }
 
 // ErrUncounted says that a server does not count.
