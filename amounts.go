@@ -153,7 +153,7 @@ func (t *Turn) settle(ctx context.Context, used Amounts) error {
 		return err
 	}
 	r, err := t.unused(used)
-	if err != nil || !t.begins(func() bool { return true }) {
+	if err != nil || !t.claim(func() bool { return true }) {
 		return err
 	}
 	if r.N != 0 || r.Amounts != "" {

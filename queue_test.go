@@ -279,6 +279,7 @@ func TestFlowsShareByTheirWeights(t *testing.T) {
 	}{
 		"many callers beside one": {[2]int{60, 1}, [2]int{1, 1}, 0.5},
 		"weights of 1 and 3":      {[2]int{10, 10}, [2]int{1, 3}, 0.25},
+		"weights of 50 and 50":    {[2]int{60, 1}, [2]int{50, 50}, 0.5}, // it was 0.98
 	}, func(t *testing.T, server *redistest.MiniServer, c struct {
 		callers [2]int
 		weights [2]int

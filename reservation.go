@@ -83,7 +83,7 @@ func (r *Reservation) waitOnce(ctx context.Context) error {
 	if err := ready(ctx, "the reservation still stands"); err != nil {
 		return err
 	}
-	if !r.begins(func() bool { r.waits = true; return true }) {
+	if !r.claim(func() bool { r.waits = true; return true }) {
 		return ErrReservationOver
 	}
 	ctx, stop := context.WithCancelCause(ctx)
@@ -128,7 +128,7 @@ func (r *Reservation) cancel(ctx context.Context) error {
 	if err := ready(ctx, "nothing was given back"); err != nil {
 		return err
 	}
-	if !r.begins(r.isOurs) {
+	if !r.claim(r.isOurs) {
 		r.endWait()
 		return nil
 	}
@@ -162,8 +162,8 @@ type once struct {
 	over bool
 }
 
-// begins reports whether it happens now: it has not yet, and may says yes.
-func (o *once) begins(may func() bool) bool {
+// claim marks it as over and returns true, if it is not over and may returns true.
+func (o *once) claim(may func() bool) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.over || !may() {
@@ -173,7 +173,7 @@ func (o *once) begins(may func() bool) bool {
 	return true
 }
 
-// try does what has begun. If Redis was not reached, or refused, it can begin again.
+// try does what was claimed. If Redis was not reached, or refused, others can claim it.
 func (o *once) try(do func() error) error {
 	err := do()
 	if err != nil && !errors.Is(err, ErrOutcomeUnknown) {

@@ -88,7 +88,7 @@ func (q *queue) flowsKey() string         { return q.key + ":flows" }
 func (q *queue) quotaKey() string         { return q.key + ":quota" }
 func (q *queue) flowKey(id string) string { return q.key + ":flow:" + id }
 
-// logKeys are the keys of the logs of that name.
+// logKeys are the keys of the logs that names tells of, such as "calls,tokens".
 func (q *queue) logKeys(names string) (keys []string) {
 	if names == unknown {
 		names = calls
@@ -131,8 +131,8 @@ func (q *queue) obey(text string) error {
 	return nil
 }
 
-// explain tells errors that a script stumbled over from others of Redis, which may
-// put its own words in front.
+// explain marks the errors of a script: a bad state, other units. Redis may put words
+// of its own in front, so explain searches the text.
 func (q *queue) explain(err error) error {
 	var refusal redis.Error
 	if !errors.As(err, &refusal) {

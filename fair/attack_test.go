@@ -149,12 +149,14 @@ func TestADebtOfAnEmptyLogIsBookedAtTheTail(t *testing.T) {
 	t.Parallel()
 	cfg := configOf(each(1, second))
 	cfg.Units = []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{each(10, 20*second)}}}
-	l := newRig(t).limiterOf(cfg)
-	turn := l.take(1)
-	debt := engine.Return{Turn: turn.Turn, Amounts: "tokens=-10"}
-	require.NoError(t, l.GiveBack(ctx, []engine.Return{debt}))
-	answers, _ := l.ask(engine.Request{N: 1, Amounts: "tokens=1", MaxWait: engine.Forever})
-	require.Equal(t, 20*second, answers[0].Wait)
+	for what, calls := range map[string]int{"the call was made": 0, "the call is given back, and no turn is left": 1} {
+		l := newRig(t).limiterOf(cfg)
+		turn := l.take(1)
+		debt := engine.Return{Turn: turn.Turn, N: calls, Amounts: "tokens=-10"}
+		require.NoError(t, l.GiveBack(ctx, []engine.Return{debt}))
+		answers, _ := l.ask(engine.Request{N: 1, Amounts: "tokens=1", MaxWait: engine.Forever})
+		require.Equal(t, 20*second, answers[0].Wait, what)
+	}
 }
 
 // Small requests of its own line do not overtake one that has no room yet.

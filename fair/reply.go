@@ -37,11 +37,11 @@ func decode(raw any) (*reply, error) {
 		}
 		a.numbers = append(a.numbers, number)
 	}
-	shift, wrote := a.numbers[0], a.numbers[1]
+	running, wrote := a.numbers[0], a.numbers[1]
 	a.wrote, a.numbers = wrote > 0, a.numbers[2:]
 	a.news = engine.News{
-		Queue: a.head.id, Void: a.head.void, Offset: a.head.offset, Now: a.head.offset - shift,
-		Paused: max(0, micros(a.head.stoodAt+shift)), Restored: wrote == 2,
+		Queue: a.head.id, Void: a.head.void, Offset: a.head.offset, Now: a.head.offset + running,
+		Paused: max(0, micros(a.head.stoodAt-running)), Restored: wrote == 2,
 	}
 	return a, nil
 }

@@ -70,7 +70,7 @@ type caller struct {
 }
 
 type result struct {
-	reply *Reply // nil if err is not
+	reply *Reply // nil if Redis decided nothing, and err says why
 	err   error
 }
 
@@ -211,7 +211,7 @@ func (l *Line) next() *question {
 	l.serving = false
 	switch {
 	case len(l.waiting) > 0:
-		l.standUntil(l.waiting[0].after)
+		l.blockUntil(l.waiting[0].after)
 	case l.timer != nil:
 		l.timer.Stop()
 	}
@@ -231,12 +231,13 @@ func (l *Line) expires(c *caller, now time.Time) bool {
 	return true
 }
 
-// standUntil, under mu, lets the line stand until a moment. Nobody in it goes before
-// that, so whoever does not accept that is refused.
-func (l *Line) standUntil(until time.Time) {
+// blockUntil, under mu, lets nobody in the line ask before a moment. Whoever does not
+// accept a turn at that moment is refused.
+func (l *Line) blockUntil(until time.Time) {
 	arrived := time.Now()
 	l.waiting = slices.DeleteFunc(l.waiting, func(c *caller) bool {
-		if l.failure != nil && !c.Now || c.accepts(until) {
+		retries := l.failure != nil && !c.Now // expires answers these with the failure
+		if retries || c.accepts(until) {
 			return false
 		}
 		c.reply(&Reply{engine.Answer{Wait: until.Sub(arrived)}, &engine.News{Arrived: arrived}}, l.failure)

@@ -54,8 +54,9 @@ func (s *Sleepers) Hear(n *engine.News) {
 		return
 	}
 	zero, sameClock := n.Comes(0), n.Queue == s.news.Queue && n.Offset == s.news.Offset
-	if most := s.zero.Add(n.Arrived.Sub(s.news.Arrived) / drift); sameClock && zero.After(most) {
-		zero = later(most, zero.Add(n.Sent.Sub(n.Arrived)))
+	known := s.zero.Add(n.Arrived.Sub(s.news.Arrived) / drift)
+	if earliest := zero.Add(n.Sent.Sub(n.Arrived)); sameClock && zero.After(known) {
+		zero = later(known, earliest)
 	}
 	changes := n.Void != s.news.Void || n.Offset != s.news.Offset
 	s.news, s.zero = *n, zero
@@ -73,19 +74,19 @@ func later(a, b time.Time) time.Time {
 }
 
 // Due is when a turn comes by the newest news, and whether it stands. A requeue
-// leaves the clock as it is. Turns of a queue that was lost come when their callers
-// were told.
-func (s *Sleepers) Due(t engine.Turn, told *engine.News) (due time.Time, stands bool) {
+// leaves the clock as it is. A turn of a lost queue keeps the time of the answer that
+// granted it.
+func (s *Sleepers) Due(t engine.Turn, granted *engine.News) (due time.Time, stands bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.due(t, told), s.news.Stands(t)
+	return s.due(t, granted), s.news.Stands(t)
 }
 
-func (s *Sleepers) due(t engine.Turn, told *engine.News) time.Time {
+func (s *Sleepers) due(t engine.Turn, granted *engine.News) time.Time {
 	if s.news.Queue == t.Queue || s.news.Void > 0 {
 		return s.zero.Add(time.Duration(t.Slot) * time.Microsecond)
 	}
-	return told.Comes(t.Slot)
+	return granted.Comes(t.Slot)
 }
 
 // Confirmed reports whether the newest news are not older than [engine.Within].
@@ -105,14 +106,14 @@ func (s *Sleepers) Paused() time.Duration {
 // Sleep returns once the turn has come, and when that was. Latest is the last
 // moment that the caller accepts, zero for any. The error is [ErrVoid],
 // [ErrTooLate] or ctx's.
-func (s *Sleepers) Sleep(ctx context.Context, t engine.Turn, told *engine.News, latest time.Time) (time.Time, error) {
-	if due, stands := s.Due(t, told); stands && time.Until(due) <= 0 {
+func (s *Sleepers) Sleep(ctx context.Context, t engine.Turn, granted *engine.News, latest time.Time) (time.Time, error) {
+	if due, stands := s.Due(t, granted); stands && time.Until(due) <= 0 {
 		return due, nil
 	}
 	s.enter()
 	defer s.leave()
 	for {
-		due, void, changed := s.next(t, told)
+		due, void, changed := s.next(t, granted)
 		switch {
 		case void && clock.SleepUntil(ctx, due) == nil:
 			return due, ErrVoid
@@ -131,7 +132,7 @@ func (s *Sleepers) Sleep(ctx context.Context, t engine.Turn, told *engine.News, 
 
 // next is when a turn comes, or if it is void when its caller asks again, and what
 // is closed if that changes.
-func (s *Sleepers) next(t engine.Turn, told *engine.News) (due time.Time, void bool, changed <-chan struct{}) {
+func (s *Sleepers) next(t engine.Turn, granted *engine.News) (due time.Time, void bool, changed <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.changed == nil {
@@ -140,13 +141,13 @@ func (s *Sleepers) next(t engine.Turn, told *engine.News) (due time.Time, void b
 	if !s.news.Stands(t) {
 		return s.asksAgain(t), true, nil
 	}
-	return s.due(t, told), false, s.changed
+	return s.due(t, granted), false, s.changed
 }
 
 // asksAgain, under mu, is when everybody has heard of the requeue, and a little
 // later the further ahead the turn was. So all ask again in the order of their
-// slots. Nobody knows how far ahead the last one is: twice as far waits less than
-// twice as long.
+// slots. For a turn a seconds ahead, the little is half × a / (a + 10): it grows with
+// a and stays below half, because nobody knows the largest a.
 func (s *Sleepers) asksAgain(t engine.Turn) time.Time {
 	const half = engine.Within / 2
 	ahead := float64(t.Slot-s.news.Void) / 1e6

@@ -11,7 +11,7 @@
 -- ARGV[4]    the stored quotas that the caller goes by, '-' if it goes by its own
 -- ARGV[5..]  what the script itself is asked
 -- Returns    { 'QUOTAS', the text } if other quotas are stored: nothing is done then
--- Leaves     now, units, head, queue, clock, stand_until, answer
+-- Leaves     now, units, head, queue, running, clock, stop_clock_until, answer
 --
 -- A slot is a label on the queue's clock, which is the server's time less the
 -- offset. A pause raises the offset, so that every slot comes later.
@@ -52,12 +52,15 @@ local queue = parse(head or format('%d 0 0 0 0 0 0 0 ?', now))
 if not queue then return redis.error_reply('STATE not the head of a queue') end
 if queue.names ~= ARGV[3] and queue.names ~= '?' then return redis.error_reply('UNITS ' .. queue.names) end
 
--- What the queue's clock shows. It stands still at stood_at until stood_at + offset.
-local function clock() return max(now - queue.offset, queue.stood_at) end
+-- The label whose time is now. During a pause the clock shows a later one: it stands
+-- still at stood_at until stood_at + offset.
+local function running() return now - queue.offset end
+
+local function clock() return max(running(), queue.stood_at) end
 
 -- Lets the clock stand still until a moment of the server's time. Returns false if
 -- it stands for longer already.
-local function stand_until(moment)
+local function stop_clock_until(moment)
   if moment <= max(now, queue.stood_at + queue.offset) then return false end
   queue.stood_at = clock()
   queue.offset = moment - queue.stood_at
@@ -67,10 +70,10 @@ end
 local restored = false -- whether restore.lua has restored anything
 local wrote = 0 -- 1 if the head was written, 2 if something was restored as well
 
--- What every script returns: the head, '' for none; the offset less the server's
--- time; wrote; then what the script itself is asked for.
+-- What every script returns: the head, '' for none; the label whose time is now;
+-- wrote; then what the script itself is asked for.
 local function answer(all)
   all = all or {}
-  all[1], all[2], all[3] = head or '', queue.offset - now, wrote
+  all[1], all[2], all[3] = head or '', running(), wrote
   return all
 end

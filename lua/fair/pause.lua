@@ -3,6 +3,6 @@
 -- ARGV[5]    for how long from now, in microseconds
 -- Returns    answer
 
-stand_until(now + ARGV[5])
+stop_clock_until(now + ARGV[5])
 write()
 return answer()

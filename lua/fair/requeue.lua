@@ -1,11 +1,11 @@
 -- Makes turns void, so that whoever waits asks again, before others: see take.lua.
--- Whoever is due soon may not hear of it, so these turns stand.
+-- Whoever is due soon may not hear of it, so these turns stay valid.
 --
--- ARGV[5]    for how long turns stand, in microseconds
+-- ARGV[5]    for how long turns stay valid, in microseconds
 -- ARGV[6]    1 if what has gone counts no more either, and a pause ends
 -- Returns    answer
 
-local HOUR = 3600000 -- in milliseconds: so long at least whoever sleeps can hear of it
+local HOUR = 3600000 -- the head lives at least this long, in milliseconds: every sleeper can read the new id
 
 -- Drops the cells after a label. Thinning may have joined earlier turns to the first
 -- of them. So all its permits but the last count at the label. Returns the newest slot
@@ -24,10 +24,10 @@ end
 
 local forgets = ARGV[6] == '1'
 if forgets then queue.offset = math.min(queue.offset, now - queue.stood_at) end
--- If nobody waits, nobody has to hear of it, and void is the label of now.
-local stands_until = clock() + (queue.tail > clock() and ARGV[5] or 0)
+-- If no slot lies ahead, nobody has to hear of it, and void is what the clock shows.
+local valid_until = clock() + (queue.tail > clock() and ARGV[5] or 0)
 -- A requeue of a moment ago keeps its void.
-if queue.void <= clock() then queue.void = stands_until end
+if queue.void <= clock() then queue.void = valid_until end
 queue.id = max(now, queue.id + 1)
 queue.tail = 0
 for u, log in ipairs(logs) do
@@ -35,7 +35,7 @@ for u, log in ipairs(logs) do
     call('DEL', log.key)
     logs[u] = log_of(log.key)
   else
-    queue.tail = max(queue.tail, cut(log, stands_until))
+    queue.tail = max(queue.tail, cut(log, valid_until))
   end
 end
 call('DEL', FLOWS) -- without it the logs of flows count no more

@@ -5,7 +5,7 @@
 --   - another one, if all was lost and others have begun this queue since;
 --   - the only one, if all was lost and nobody has asked since.
 --
--- Reads      now, head, queue, stand_until, logs, book
+-- Reads      now, head, queue, stop_clock_until, logs, book
 -- Leaves     queue, restored
 
 -- The caller's queue, as far as it still counts and was not requeued since.
@@ -25,7 +25,7 @@ if told then
   -- A pause. The same queue goes on by the caller's clock. In another one slots mean
   -- other times, so it only stands still for as long.
   if not is_same then
-    restored = stand_until(told.stood_at + told.offset)
+    restored = stop_clock_until(told.stood_at + told.offset)
   elseif told.stood_at > queue.stood_at then
     queue.stood_at, queue.offset, restored = told.stood_at, told.offset, true
   end

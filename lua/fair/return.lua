@@ -5,8 +5,8 @@
 --            its flow, and how much less in each log, below 0 for more
 -- Returns    answer
 
--- The slots, and how much less counts at each, by a column of the arguments; then
--- how much more counts. Turns of another id are left as they are.
+-- Reads a column of the arguments: the slots at which less counts, how much less at
+-- each, and the sum of the debts. Turns of another id are left as they are.
 local function returned(column)
   local slots, less, debt = {}, {}, 0
   for turn = 5, #ARGV, 3 + units do
@@ -67,10 +67,13 @@ for u, log in ipairs(logs) do
   tail = max(tail, give_back(log, slots, less))
   debts[u] = debt
 end
-queue.tail = tail
 for u, log in ipairs(logs) do
-  if debts[u] > 0 then book(log, tail, debts[u]) end
+  if debts[u] > 0 then
+    if tail == 0 then tail = queue.tail end -- no turn is left, but the debt counts
+    book(log, tail, debts[u])
+  end
 end
+queue.tail = tail
 local slots, less = returned(2)
 if slots[1] then give_back({ key = FLOW }, slots, less) end
 write()

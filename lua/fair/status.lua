@@ -21,7 +21,7 @@ for u, log in ipairs(logs) do
     local free = ARGV[w] - (log.total - total_until(cells, present - ARGV[w + 1]))
     available = available < 0 and free or math.min(available, free)
   end
-  if slot > now - queue.offset and available > 0 then available = 0 end
+  if slot > running() then available = math.min(available, 0) end
   all[#all + 1] = available
   all[#all + 1] = log.total - total_until(cells, present)
   all[#all + 1] = slot

@@ -23,7 +23,7 @@ local function decide(run, left)
   end
   local slot, more = earliest(ARGV, run + 4)
   if spacing > 0 then slot = max(slot, queue.tail + spacing * ARGV[run + 4]) end
-  if slot > now - queue.offset + ARGV[run + 1] then return slot, REFUSED, left end
+  if slot > running() + ARGV[run + 1] then return slot, REFUSED, left end
   return slot, GRANTED, flow and 1 or math.min(left, more + 1) -- a flow's room changes with each grant
 end
 

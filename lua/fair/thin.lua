@@ -1,7 +1,7 @@
 -- Keeps a log short: drops the cells that count no more, then cells that stand close
 -- before another one.
 --
--- Reads      now, queue
+-- Reads      running, queue
 -- Leaves     thin; CELLS: a log with more is thinned
 
 local CELLS = 512
@@ -9,9 +9,8 @@ local ENOUGH = 384 -- to so many at most
 local FINENESS = 64 -- cells of one window stand apart by this part of its length, or more if need be
 
 local function thin(log)
-  -- The length of the shortest window that reaches back for so long; that time itself
-  -- if no window does.
-  local function reach(age)
+  -- The shortest window that is at least as long as an age; the age if there is none.
+  local function window_of(age)
     local shortest = math.huge
     for w = log.first_window, log.last_window, 2 do
       local length = ARGV[w + 1] + 0
@@ -21,7 +20,7 @@ local function thin(log)
   end
 
   local cells, base, expired = call('ZRANGE', log.key, 0, -1, 'WITHSCORES'), 1, {}
-  while cells[base + 2] and cells[base + 2] + queue.span <= now - queue.offset do
+  while cells[base + 2] and cells[base + 2] + queue.span <= running() do
     expired[#expired + 1] = cells[base]
     base = base + 2
   end
@@ -30,7 +29,7 @@ local function thin(log)
     local kept = newest
     close_ones = {}
     for i = #cells - 3, base + 2, -2 do
-      if kept - cells[i] <= reach(newest - cells[i]) / fineness then
+      if kept - cells[i] <= window_of(newest - cells[i]) / fineness then
         close_ones[#close_ones + 1] = cells[i]
       else
         kept = cells[i] + 0

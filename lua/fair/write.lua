@@ -3,8 +3,9 @@
 -- Reads      now, queue, logs, close, thin, restored
 -- Leaves     head, wrote, write
 
--- Returns for how many milliseconds the queue lives: until nothing counts, for least,
--- and for as long as it was going to. Whoever finds no head takes the queue for lost.
+-- Returns for how many milliseconds the queue lives: until nothing counts, at least
+-- `least`, and no shorter than it was going to. Whoever finds no head takes the queue
+-- for lost.
 local function write(least)
   queue.span = max(queue.span, ARGV[2] + 0)
   local counts_until = max(queue.tail + queue.span, queue.stood_at) + queue.offset
