@@ -184,7 +184,7 @@ func TestLimitersWithOtherUnitsAreRefused(t *testing.T) {
 		require.NoError(t, q.Wait(t.Context()))
 		err := plain.Wait(t.Context())
 		require.ErrorIs(t, err, fairlimit.ErrUnsupported)
-		assert.ErrorContains(t, err, "counts calls,tokens, this limiter calls: give all limiters of a name the same units")
+		assert.ErrorContains(t, err, "the queue counts calls and tokens, this limiter counts calls only: give all")
 		require.NoError(t, plain.Reset(t.Context()))
 		require.NoError(t, plain.Wait(t.Context()))
 		require.ErrorIs(t, q.Wait(t.Context()), fairlimit.ErrUnsupported)

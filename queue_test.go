@@ -197,6 +197,7 @@ func TestAnOpenedQueueSteersAndTakesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, stored)
 		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(7)}, quotas)
+		require.ErrorContains(t, opened.Wait(t.Context()), "give Open WithStoredQuota")
 		require.NoError(t, opened.Reset(t.Context()))
 
 		goes, err := fairlimit.Open(server.Client, "other", fairlimit.WithStoredQuota())

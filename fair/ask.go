@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit/engine"
+	"github.com/fairlimit/fairlimit/internal/quotatext"
 	"github.com/fairlimit/fairlimit/lua"
 )
 
@@ -141,7 +142,7 @@ func (q *queue) explain(err error) error {
 	text := refusal.Error()
 	if _, names, found := strings.Cut(text, "UNITS "); found {
 		names, _, _ = strings.Cut(names, " ")
-		return q.adopt(names, err)
+		return q.adopt(names)
 	}
 	for _, blames := range []string{"STATE ", "WRONGTYPE ", "attempt to ", "bad argument ", "not a valid float"} {
 		if strings.Contains(text, blames) {
@@ -153,12 +154,28 @@ func (q *queue) explain(err error) error {
 
 // adopt returns [errChanged] if the limiter was made without any quota, and takes
 // the units that the queue has.
-func (q *queue) adopt(names string, err error) error {
+func (q *queue) adopt(names string) error {
 	r := q.rules.Load()
 	if q.opened && len(r.calls) == 0 {
 		q.rules.Store(r.withUnits(names))
 		return errChanged
 	}
-	return fmt.Errorf("%w: %q counts %s, this limiter %s: give all limiters of a name the same units: %w",
-		engine.ErrUnsupported, q.key, names, strings.Replace(r.names, unknown, "nothing", 1), err)
+	wanted := "give all limiters of a name the same units"
+	if r.text != "" {
+		wanted = "store the quotas of its units, as in '" + quotatext.FormatAll(r.calls)
+		for _, unit := range strings.Split(names, ",")[1:] {
+			wanted += "; " + unit + " …"
+		}
+		wanted += "'"
+	}
+	return fmt.Errorf("%w: the queue counts %s, this limiter counts %s: %s",
+		engine.ErrUnsupported, counted(names), counted(r.names), wanted)
+}
+
+// counted is what logs of that name count, in words.
+func counted(names string) string {
+	if names == calls {
+		return "calls only"
+	}
+	return strings.ReplaceAll(names, ",", " and ")
 }

@@ -93,6 +93,9 @@ func (q *queue) Fits(n int, amounts engine.Amounts) error {
 	if q.stored {
 		return nil
 	}
+	if len(q.given.calls) == 0 {
+		return fmt.Errorf("%w: to take permits, give Open WithStoredQuota, or use NewQueue", engine.ErrNoQuota)
+	}
 	return q.given.fits(n, amounts)
 }
 
