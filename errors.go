@@ -50,7 +50,7 @@ var (
 	ErrInvalidQuota = errors.New("fairlimit: invalid quota")
 
 	// ErrInvalidOption is returned by [New] if the value of an option is out of
-	// range.
+	// range, and by [Queue.LearnQuotas] without [WithStoredQuota].
 	ErrInvalidOption = errors.New("fairlimit: invalid option")
 
 	// ErrUnsupported is returned by [New] if the engine cannot honour an option,

@@ -25,13 +25,13 @@ const learnEvery = time.Minute
 //   - Of several with the same Per the smallest counts.
 //
 // If the queue was made without [WithStoredQuota], the error matches
-// [ErrUnsupported]. Other errors are those of SetQuotas.
+// [ErrInvalidOption]. Other errors are those of SetQuotas.
 func (q *Queue) LearnQuotas(ctx context.Context, quotas ...Quota) error {
 	if err := ready(ctx, "nothing was stored"); err != nil {
 		return q.named(err)
 	}
 	if q.own != nil {
-		return q.named(fmt.Errorf("%w: to learn quotas without WithStoredQuota", ErrUnsupported))
+		return q.named(fmt.Errorf("%w: Learn needs a limiter made WithStoredQuota", ErrInvalidOption))
 	}
 	holding, _, err := q.Quotas(ctx)
 	if err != nil {

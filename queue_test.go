@@ -344,7 +344,7 @@ func TestLearnedQuotasAreStoredIfTheyAreNewOnceAMinute(t *testing.T) {
 func TestQuotasThatCannotBeStoredAreNotLearned(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		own := queueOf(t, server.Client, "q", fairlimit.PerMinute(2))
-		require.ErrorIs(t, own.LearnQuotas(t.Context(), fairlimit.PerMinute(3)), fairlimit.ErrUnsupported)
+		require.ErrorIs(t, own.LearnQuotas(t.Context(), fairlimit.PerMinute(3)), fairlimit.ErrInvalidOption)
 		q := queueOf(t, server.Client, "q", fairlimit.PerMinute(2), fairlimit.WithStoredQuota())
 		require.ErrorIs(t, q.LearnQuotas(t.Context()), fairlimit.ErrInvalidQuota)
 		require.ErrorIs(t, q.LearnQuotas(t.Context(), fairlimit.PerMinute(0)), fairlimit.ErrInvalidQuota)

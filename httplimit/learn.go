@@ -55,7 +55,7 @@ func learnFrom(ctx context.Context, limiter Waiter, policies []string) error {
 	}
 	l, ok := limiter.(learner)
 	if !ok {
-		return fmt.Errorf("%w: Learn with a limiter that has no LearnQuotas (%T)", fairlimit.ErrUnsupported, limiter)
+		return fmt.Errorf("%w: Learn needs a *fairlimit.Queue, not %T", fairlimit.ErrInvalidOption, limiter)
 	}
 	if err := l.LearnQuotas(ctx, quotas...); err != nil {
 		return fmt.Errorf("fairlimit: learn %v: %w", quotas, err)
@@ -96,15 +96,22 @@ func quotaOf(policy string) (fairlimit.Quota, error) {
 	if unit, other := fields["qu"]; other && strings.Trim(unit, `"`) != "requests" {
 		return fairlimit.Quota{}, nil
 	}
-	text, named := fields["q"]
-	if !named {
-		text = strings.TrimSpace(parts[0])
+	name, text := "q", fields["q"]
+	if _, named := fields[name]; !named {
+		name, text = "the number", strings.TrimSpace(parts[0])
 	}
 	window, timed := fields["w"]
 	permits, seconds := whole(text), whole(window)
+	bad := func(name, text, want string) (fairlimit.Quota, error) {
+		return fairlimit.Quota{}, fmt.Errorf("%w: %s is %#.40q, want %s, in %#.80q", ErrBadPolicy, name, text, want, policy)
+	}
 	switch {
-	case permits == 0 || timed && (seconds == 0 || permits > seconds*mostPerSecond):
-		return fairlimit.Quota{}, fmt.Errorf("%w: %.80q", ErrBadPolicy, policy)
+	case permits == 0:
+		return bad(name, text, "a whole number above 0")
+	case timed && seconds == 0:
+		return bad("w", window, "whole seconds above 0")
+	case timed && permits > seconds*mostPerSecond:
+		return bad(name, text, "at most a million a second")
 	case !timed:
 		return fairlimit.Quota{}, nil
 	}

@@ -100,6 +100,25 @@ func TestAPolicyIsRead(t *testing.T) {
 	}
 }
 
+func TestAPolicyThatCannotBeReadIsToldWithThePartThatIsWrong(t *testing.T) {
+	for policy, want := range map[string]string{
+		`"a";q=banana;w=60`:   "q is `banana`, want a whole number above 0, in `\"a\";q=banana;w=60`",
+		`"a";q=1;w=soon`:      "w is `soon`, want whole seconds above 0, in ",
+		`"a";q=1000001;w=1`:   "q is `1000001`, want at most a million a second, in ",
+		`limit=50, window=60`: "the number is `limit=50`, want a whole number above 0, in ",
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var told error
+			get(t, &httplimit.Transport{
+				Limiter: counting(t, 5), Base: announcing(policy), Learn: true, OnError: func(err error) { told = err },
+			}, "http://upstream")
+			synctest.Wait()
+			require.ErrorIs(t, told, httplimit.ErrBadPolicy)
+			require.ErrorContains(t, told, want)
+		})
+	}
+}
+
 func TestOnErrorHearsWhyAPolicyIsNotLearned(t *testing.T) {
 	own := func(t *testing.T) httplimit.Waiter { return counting(t, 5) }
 	stored := func(t *testing.T) httplimit.Waiter { return counting(t, 5, fairlimit.WithStoredQuota()) }
@@ -108,9 +127,9 @@ func TestOnErrorHearsWhyAPolicyIsNotLearned(t *testing.T) {
 		policy  string
 		want    error
 	}{
-		"quotas of its own": {own, "6;w=60", fairlimit.ErrUnsupported},
+		"quotas of its own": {own, "6;w=60", fairlimit.ErrInvalidOption},
 		"a limiter that cannot": {
-			func(t *testing.T) httplimit.Waiter { return fairlimit.Chain(counting(t, 5)) }, "6;w=60", fairlimit.ErrUnsupported,
+			func(t *testing.T) httplimit.Waiter { return fairlimit.Chain(counting(t, 5)) }, "6;w=60", fairlimit.ErrInvalidOption,
 		},
 		"a quota that is too large": {stored, "2000000000;w=3000", fairlimit.ErrUnsupported},
 		"it is learned":             {stored, "6;w=60", nil},

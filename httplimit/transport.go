@@ -96,7 +96,7 @@ type Transport struct {
 	// Learn stores the quotas that responses announce in RateLimit-Policy, for all
 	// limiters made [fairlimit.WithStoredQuota]. All processes together store once a
 	// minute at most, and no response waits for that. If the limiter goes by no
-	// stored quotas, OnError hears an error that matches [fairlimit.ErrUnsupported].
+	// stored quotas, OnError hears an error that matches [fairlimit.ErrInvalidOption].
 	Learn bool
 
 	// OnError is called if the limiter could not pause, a turn could not be
