@@ -176,7 +176,7 @@ func count(digits string) (int, error) {
 	case err != nil:
 		return 0, fmt.Errorf("%.30q is no number", digits)
 	case n == 0:
-		return 0, errors.New("want at least 1")
+		return 0, fmt.Errorf("%.30s is too few", digits)
 	}
 	return int(n), nil
 }
