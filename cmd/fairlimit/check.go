@@ -99,10 +99,8 @@ func trialsOf(rdb redis.UniversalClient, key string) (trials []trial) {
 		"ZREMRANGEBYRANK, KEYS[1], 1, 2",
 		"ZREM, KEYS[1], 'slot'",
 	} {
-		name, arguments, _ := strings.Cut(command, ",")
-		if arguments != "" {
-			arguments = "," + arguments
-		}
+		name, _, _ := strings.Cut(command, ",")
+		arguments := strings.TrimPrefix(command, name)
 		try(name+" in a script", "", "EVAL", "return redis.call('"+name+"'"+arguments+")", 1, key)
 	}
 	try("a write after TIME in a script", "", "EVAL",

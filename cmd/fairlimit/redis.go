@@ -38,17 +38,13 @@ func (c *connection) define(flags *pflag.FlagSet) {
 	flags.StringVar(&c.prefix, "prefix", "fairlimit:", "prefix `P` of the keys")
 }
 
-// connect asks nothing yet.
+// connect makes a client for a URL of go-redis, and asks nothing yet. The scheme
+// may name the kind as well: redis+cluster or redis+sentinel. Errors repeat nothing
+// that may be a piece of a password.
 func (c *connection) connect() error {
-	return c.dial(cmp.Or(c.address, os.Getenv("FAIRLIMIT_REDIS"), defaultAddress))
-}
-
-// dial makes a client for a URL of go-redis. Its scheme may name the kind as well:
-// redis+cluster or redis+sentinel. Errors repeat nothing that may be a piece of a
-// password.
-func (c *connection) dial(text string) error {
 	const wanted = "-redis: it cannot be read; want a URL as `fairlimit -h` shows it. An @, #, / or % that is part " +
 		"of a password has to be written as %40, %23, %2F or %25; or put it into $FAIRLIMIT_REDIS_PASSWORD"
+	text := cmp.Or(c.address, os.Getenv("FAIRLIMIT_REDIS"), defaultAddress)
 	if !strings.Contains(text, "://") {
 		text = "redis://" + text
 	}

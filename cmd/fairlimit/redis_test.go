@@ -26,8 +26,8 @@ func TestAnAddressIsRead(t *testing.T) {
 		"rediss://h:7":                  "h:7 secure",
 		"rediss://h:7?skip_verify=true": "h:7 unverified",
 	} {
-		c := new(connection)
-		require.NoError(t, c.dial(text), text)
+		c := &connection{address: text}
+		require.NoError(t, c.connect(), text)
 		o := c.rdb.(*redis.Client).Options()
 		got := []string{c.at, o.Username, o.Password, "", ""}
 		if o.DB != 0 {
@@ -40,11 +40,12 @@ func TestAnAddressIsRead(t *testing.T) {
 		assert.Equal(t, strings.Fields(want), strings.Fields(strings.Join(got, " ")), text)
 		assert.Equal(t, 1, o.DialerRetries, "it fails soon")
 	}
-	c := new(connection)
-	require.NoError(t, c.dial("rediss+cluster://u:p@a:1?addr=b:2&skip_verify=true"))
+	c := &connection{address: "rediss+cluster://u:p@a:1?addr=b:2&skip_verify=true"}
+	require.NoError(t, c.connect())
 	require.Equal(t, "a:1,b:2", c.at)
 	require.True(t, c.rdb.(*redis.ClusterClient).Options().TLSConfig.InsecureSkipVerify)
-	require.NoError(t, c.dial("redis+sentinel://a:1/2?addr=b:2&master_name=m"))
+	c.address = "redis+sentinel://a:1/2?addr=b:2&master_name=m"
+	require.NoError(t, c.connect())
 	require.Equal(t, "a:1,b:2", c.at)
 	require.Equal(t, 2, c.rdb.(*redis.Client).Options().DB)
 }
@@ -58,7 +59,7 @@ func TestNoErrorRepeatsAPieceOfAPassword(t *testing.T) {
 		"redis+sentinel://u:secret@h/m/x", "redis+cluster://u:secret@h?nix=1", "http://u:secret@h", "u:secret",
 		"unix://u:secret@?nix=1", "redis:/u:secret@h",
 	} {
-		err := new(connection).dial(text)
+		err := (&connection{address: text}).connect()
 		require.Equal(t, statusUsage, status(err, false), text)
 		require.NotContains(t, err.Error(), "secret", text)
 	}

@@ -121,15 +121,15 @@ func (w *waiting) wait(ctx context.Context, q *fairlimit.Queue, name string) err
 	w.amounts[""] = w.permits
 	_, err := q.Take(bounded, w.amounts)
 	var signal signalled
-	var refused *fairlimit.RefusedError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(context.Cause(ctx), &signal):
 		number, _ := signal.Signal.(syscall.Signal)
 		return failure{err, waitSignalled + int(number)}
-	case errors.As(err, &refused):
-		return failure{fmt.Errorf("%w: later than -timeout %v allows", err, w.timeout), waitTooLate}
+	case errors.As(err, new(*fairlimit.RefusedError)):
+		text := strings.Replace(err.Error(), "ctx's deadline", fmt.Sprint("-timeout ", w.timeout), 1)
+		return failure{errors.New(text), waitTooLate}
 	case errors.Is(err, fairlimit.ErrNoQuota):
 		return fmt.Errorf("%w: give one with -quota, or store one with fairlimit quota", err)
 	}

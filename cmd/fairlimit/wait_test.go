@@ -26,7 +26,8 @@ func TestAllQuotasOfWaitHold(t *testing.T) {
 	r := wait("--", "echo", "hello")
 	require.Equal(t, 124, r.status)
 	require.Empty(t, r.out)
-	require.Regexp(t, `^fairlimit: "tax": .*: later than -timeout 50s allows\n$`, r.err)
+	require.Regexp(t, `^fairlimit: "tax": refused: the turn would come in 1h\S+, `+
+		`later than -timeout 50s \(\S+ left\) allows\n$`, r.err)
 }
 
 func TestACommandThatCannotBeRunInItsTurn(t *testing.T) {

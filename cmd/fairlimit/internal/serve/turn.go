@@ -33,9 +33,8 @@ func (s *Server) keep(h *held) string {
 	return name
 }
 
-// amounts are those that the query names: the permits, and those of units.
-func (r *request) amounts() (fairlimit.Amounts, error) {
-	amounts := fairlimit.Amounts{}
+// amounts adds those that the query names: the permits, and those of units.
+func (r *request) amounts(amounts fairlimit.Amounts) (fairlimit.Amounts, error) {
 	for key := range r.query {
 		unit := key
 		if key == "permits" {
@@ -59,12 +58,9 @@ func (s *Server) take(r *request, do func(*fairlimit.Queue, fairlimit.Amounts) (
 	if s.waiting.Add(1) > s.MostWaiting {
 		return nil, fmt.Errorf("%w: %d requests wait", errTooMany, s.MostWaiting)
 	}
-	amounts, err := r.amounts()
+	amounts, err := r.amounts(fairlimit.Amounts{"": 1})
 	if err != nil {
 		return nil, err
-	}
-	if _, given := amounts[""]; !given {
-		amounts[""] = 1
 	}
 	weight, err := r.number("weight", 1)
 	if err != nil {
@@ -148,7 +144,7 @@ func (s *Server) giveBack(_ http.ResponseWriter, r *request) (any, error) {
 
 // settle says what a turn used.
 func (s *Server) settle(_ http.ResponseWriter, r *request) (any, error) {
-	used, err := r.amounts()
+	used, err := r.amounts(fairlimit.Amounts{})
 	if err != nil {
 		return nil, err
 	}
