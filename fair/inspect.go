@@ -18,7 +18,7 @@ import (
 type State struct {
 	Now    time.Time     // the server's time
 	Begun  time.Time     // when the queue began, or was requeued last
-	Voided bool          // it was requeued or reset
+	Void   time.Time     // after a requeue or reset: older turns that come later are void; zero: none are
 	Paused time.Duration // how much longer it is paused
 	Tail   time.Time     // when the newest slot comes, zero if no turn counts
 	Units  []UnitLog     // calls first, whose name is "", then further units by name
@@ -103,8 +103,11 @@ func (i *inspection) read(ctx context.Context) (*State, error) {
 		return nil, err
 	}
 	s := &State{
-		Now: time.UnixMicro(i.news.Now), Begun: time.UnixMicro(i.head.id), Voided: i.head.void > 0,
+		Now: time.UnixMicro(i.news.Now), Begun: time.UnixMicro(i.head.id),
 		Paused: i.news.Paused, Stored: stored.Val(),
+	}
+	if i.head.void > 0 {
+		s.Void = i.comes(i.head.void)
 	}
 	if i.head.tail > 0 {
 		s.Tail = i.comes(i.head.tail)

@@ -36,8 +36,7 @@ func (c *connection) open(name string, opts ...fairlimit.Option) (*fairlimit.Que
 	return fairlimit.Open(c.rdb, name, append(opts, fairlimit.WithPrefix(c.prefix))...)
 }
 
-// look fails and is readable if what is stored is no quota, and nothing else is
-// wrong.
+// look fails and is readable if only the stored text is wrong: it is no quota.
 func (c *connection) look(ctx context.Context, name string) (picture.Queue, error) {
 	q, err := c.open(name, fairlimit.WithStoredQuota())
 	if err != nil {
@@ -61,6 +60,9 @@ func table(q picture.Queue) string {
 	text.WriteString(printable(q.Name) + "\n")
 	row := func(word, what string) { fmt.Fprintf(&text, "  %-9s %s\n", word, what) }
 	switch {
+	case q.Requeued:
+		row("backlog", "not known yet: whoever waits asks again within a second")
+		q.Next, q.Available, q.Units = 0, nil, nil
 	case q.Idle:
 		row("idle", "Redis knows of nobody who waits, and of nothing that still counts")
 	case q.Queued == 0:
@@ -72,7 +74,7 @@ func table(q picture.Queue) string {
 		row("next slot", comes(q, q.Next))
 		row("available", number(q.Available)+" at once")
 	} else if q.Next > 0 {
-		row("next slot", "no sooner than "+comes(q, q.Next))
+		row("next slot", "no sooner than "+comes(q, q.Next)+": no stored quota says more")
 	}
 	if q.Paused > 0 {
 		row("paused", fmt.Sprintf("for %s more, until %s", brief(q.Paused), clock(q, q.Paused)))

@@ -50,7 +50,7 @@ func reset(c *connection) *cobra.Command {
 		func(ctx context.Context, words []string) error {
 			question := "reset " + printable(words[0]) + " at " + c.at + "? The upstream may see more than the quota."
 			if !yes && !confirmed(question) {
-				return errors.New("nothing was reset; -yes does not ask")
+				return errors.New("nothing was reset: give -yes to go without the question")
 			}
 			_, err := c.steer(ctx, words[0], func(q *fairlimit.Queue) error { return q.Reset(ctx) })
 			return err
@@ -61,7 +61,7 @@ func reset(c *connection) *cobra.Command {
 
 // confirmed is whether a person says y.
 func confirmed(question string) bool {
-	fmt.Print(question + " [y/N] ")
+	fmt.Println(question + " [y/N]")
 	var answer string
 	_, _ = fmt.Scanln(&answer)
 	return strings.EqualFold(answer, "y") || strings.EqualFold(answer, "yes")

@@ -30,7 +30,10 @@ func TestResumeAndRequeue(t *testing.T) {
 	s.backlog("tax", fairlimit.Every(time.Hour), 3)
 	s.does("pause", "tax", "5h")
 	require.Contains(t, s.does("resume", "tax"), "  paused    no\n")
-	require.Regexp(t, `  backlog   0\n(.*\n)+  note      requeued \ds ago`, s.does("requeue", "tax"))
+	require.Equal(t, "tax\n  backlog   not known yet: whoever waits asks again within a second\n  paused    no\n"+
+		"  quota     none is stored: those of the callers hold\n", s.does("requeue", "tax"))
+	s.backlog("idle", fairlimit.Every(time.Hour), 1)
+	require.Contains(t, s.does("requeue", "idle"), "  backlog   0\n", "nobody waits")
 }
 
 func TestResetAsksFirst(t *testing.T) {
@@ -45,11 +48,11 @@ func TestResetAsksFirst(t *testing.T) {
 	for _, answer := range []string{"", "\n", "n\n", "yo\n"} {
 		r := asked(answer)
 		require.Equal(t, 1, r.status)
-		require.Equal(t, "fairlimit: nothing was reset; -yes does not ask\n", r.err)
-		require.Regexp(t, `^reset tax at 127.0.0.1:\d+\? The upstream may see more than the quota. \[y/N\] $`, r.out)
+		require.Equal(t, "fairlimit: nothing was reset: give -yes to go without the question\n", r.err)
+		require.Regexp(t, `^reset tax at 127.0.0.1:\d+\? The upstream may see more than the quota. \[y/N\]\n$`, r.out)
 	}
 	require.Contains(t, s.does("look", "tax"), "  backlog   2, ")
-	require.Contains(t, asked("y\n").out, "  backlog   0\n")
+	require.Contains(t, asked("y\n").out, "  backlog   not known yet")
 }
 
 func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
@@ -66,6 +69,18 @@ func TestQuotasAreStoredToldAndForgotten(t *testing.T) {
 	require.Contains(t, s.does("quota", "tax"), "  quota     20/1s\n", "stored quotas stay")
 	require.Contains(t, s.does("quota", "tax", "-forget"), "  quota     none is stored", "it shows what is now")
 	require.Zero(t, s.rdb.Exists(t.Context(), s.prefix+"{tax}:quota").Val())
+}
+
+func TestQuotasOfUnitsThatAreNotStoredAreAskedFor(t *testing.T) {
+	t.Parallel()
+	s := newShell(t)
+	q := s.queue("llm", fairlimit.PerHour(60), fairlimit.WithUnit("tokens", fairlimit.PerHour(9)))
+	require.NoError(t, q.Wait(t.Context()))
+	r := s.run("quota", "llm", "5/1s")
+	require.Equal(t, 1, r.status)
+	require.Contains(t, r.err, "the queue counts calls and tokens, this limiter counts calls only: "+
+		"store the quotas of its units, as in '5/1s; tokens …'\n")
+	s.does("quota", "llm", "5/1s; tokens 9/1h")
 }
 
 func TestWaitGoesByTheStoredQuota(t *testing.T) {

@@ -24,8 +24,9 @@ import (
 // moment on. Without quotas nobody knows what is available.
 type Queue struct {
 	Name      string   `json:"name"`
-	At        int64    `json:"at_ms"` // the moment, by the server's clock, since 1970
-	Idle      bool     `json:"idle"`  // nobody uses the queue: all of the quota is to be had
+	At        int64    `json:"at_ms"`    // the moment, by the server's clock, since 1970
+	Idle      bool     `json:"idle"`     // nobody uses the queue: all of the quota is to be had
+	Requeued  bool     `json:"requeued"` // a moment ago: the figures are without whoever asks again
 	Queued    int      `json:"queued"`
 	Available *int     `json:"available"` // nil if that is unknown
 	Next      float64  `json:"next_ms"`   // until one more permit would come, at the earliest
@@ -90,11 +91,12 @@ func (s Source) Look(ctx context.Context) (Queue, error) {
 				fairlimit.ErrState, unread)
 		}
 	}
+	requeued := state.Void.After(state.Now) && state.Now.Sub(state.Begun) < engine.Within
 	q := Queue{
-		Name: s.Name, At: state.Now.UnixMilli(), Idle: state.Begun.IsZero(),
+		Name: s.Name, At: state.Now.UnixMilli(), Idle: state.Begun.IsZero(), Requeued: requeued,
 		Queued: status.Queued, Available: known(status.Available, calls), Next: milliseconds(status.Delay),
 		Tail: milliseconds(max(0, state.Tail.Sub(state.Now))), Paused: milliseconds(state.Paused),
-		Quotas: each(calls, quotatext.Format), Stored: state.Stored != "", Notes: notes(state, calls),
+		Quotas: each(calls, quotatext.Format), Stored: state.Stored != "", Notes: notes(state, calls, requeued),
 		Flows: each(state.Flows, func(f fair.Flow) Flow { return Flow(f) }), Slots: []Slot{},
 	}
 	if q.Idle && s.Redis.PTTL(ctx, s.key()+":calls").Val() > time.Second { // both expire at once
@@ -141,13 +143,13 @@ func known(available int, quotas []engine.Quota) *int {
 }
 
 // notes are what is unusual, in plain words.
-func notes(s *fair.State, quotas []engine.Quota) []string {
+func notes(s *fair.State, quotas []engine.Quota, requeued bool) []string {
 	all := []string{}
-	if ago := s.Now.Sub(s.Begun); s.Voided && ago < time.Minute {
-		all = append(all, fmt.Sprintf("requeued %v ago: whoever waits asks again, in order", ago.Round(time.Second)))
-	}
-	if len(s.Units) == 0 {
+	if len(s.Units) == 0 || requeued {
 		return all
+	}
+	if ago := s.Now.Sub(s.Begun); !s.Void.IsZero() && ago < time.Minute {
+		all = append(all, fmt.Sprintf("requeued %v ago: whoever waited asked again, in order", ago.Round(time.Second)))
 	}
 	for _, u := range s.Units {
 		if u.Missing {
@@ -155,22 +157,24 @@ func notes(s *fair.State, quotas []engine.Quota) []string {
 				"Redis has lost it, and its turns count at the newest slot", cmp.Or(u.Name, "calls")))
 		}
 	}
-	calls := s.Units[0]
-	if calls.Total == 0 && len(s.Flows) == 0 && len(all) == 0 {
-		all = append(all, "nothing was granted since the queue began: is the name spelt right?")
+	if !slices.ContainsFunc(s.Units, func(u fair.UnitLog) bool { return u.Total > 0 }) {
+		all = append(all, "nothing was granted since the queue began or was reset: is the name spelt right?")
 	}
-	for _, q := range quotas {
-		if most := mostWithin(calls.Cells, q.Per); most > q.Permits {
-			all = append(all, fmt.Sprintf("%d permits stand within %s, more than %s allows: "+
-				"others go by other quotas, or did so a moment ago",
-				most, quotatext.Duration(q.Per), quotatext.Format(q)))
+	for _, q := range quotas { // until Void turns went by those of before
+		since := slices.MaxFunc([]time.Time{s.Void, s.Now.Add(-q.Per)}, time.Time.Compare)
+		if most := mostWithin(s.Units[0].Cells, q.Per, since); most > q.Permits {
+			all = append(all, fmt.Sprintf("%d permits go within %s, the quota allows %d: a limiter goes by another quota",
+				most, quotatext.Duration(q.Per), q.Permits))
 		}
 	}
 	return all
 }
 
-// mostWithin is how many permits the fullest window of a length holds.
-func mostWithin(cells []fair.Cell, length time.Duration) (most int) {
+// mostWithin is what the fullest window of a length holds after a moment.
+func mostWithin(cells []fair.Cell, length time.Duration, since time.Time) (most int) {
+	for len(cells) > 0 && !cells[0].At.After(since) {
+		cells = cells[1:]
+	}
 	held, oldest := 0, 0
 	for _, c := range cells {
 		held += c.Permits

@@ -48,8 +48,9 @@ func TestTheFullestWindowIsFound(t *testing.T) {
 	for _, second := range []int{-50, -20, -5, 10} {
 		cells = append(cells, fair.Cell{At: now.Add(time.Duration(second) * time.Second), Permits: 2})
 	}
-	require.Equal(t, 2, mostWithin(cells, 15*time.Second), "a window has one end only")
-	require.Equal(t, 4, mostWithin(cells, 16*time.Second))
-	require.Equal(t, 8, mostWithin(cells, time.Hour))
-	require.Zero(t, mostWithin(nil, time.Hour))
+	require.Equal(t, 2, mostWithin(cells, 15*time.Second, time.Time{}), "a window has one end only")
+	require.Equal(t, 4, mostWithin(cells, 16*time.Second, time.Time{}))
+	require.Equal(t, 8, mostWithin(cells, time.Hour, time.Time{}))
+	require.Equal(t, 4, mostWithin(cells, time.Hour, now.Add(-20*time.Second)))
+	require.Zero(t, mostWithin(nil, time.Hour, now))
 }

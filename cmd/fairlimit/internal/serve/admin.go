@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/engine"
 )
 
 // done is the answer to what has been done.
@@ -16,7 +17,8 @@ func (s *Server) pause(w http.ResponseWriter, r *request) (any, error) {
 		return nil, err
 	}
 	pause := steers(func(q *fairlimit.Queue, ctx context.Context) error { return q.Pause(ctx, d) })
-	return pause(s, w, r)
+	_, err = pause(s, w, r) // it lasts longer if another one does
+	return map[string]any{"done": true, "paused_ms": max(d, 2*engine.Within).Milliseconds()}, err
 }
 
 // steers handles what steers a queue, by a method of it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/fairlimit/fairlimit"
@@ -46,7 +47,8 @@ func (s *Server) problem(ctx context.Context, h http.Header, err error) (status 
 		}
 	}
 	if errors.Is(err, fairlimit.ErrUnknownUnit) {
-		err = misused("there is no such parameter: %v, here permits", err)
+		_, which, _ := strings.Cut(err.Error(), "unknown unit: ")
+		err = misused("no such parameter or unit: %s", strings.NewReplacer(`""`, "permits", `"`, "").Replace(which))
 	}
 	status = statusOf(err)
 	switch status {

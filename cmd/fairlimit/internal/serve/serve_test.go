@@ -171,9 +171,9 @@ func TestWhatIsAnswered(t *testing.T) {
 		{"POST", fast + "?permits=1e3", 400, "permits"},
 		{"POST", fast + "?permits=1000001", 400, "1000001"},
 		{"POST", fast + "?permits=1&permits=2", 400, "twice"},
-		{"POST", fast + "?permit=2", 400, "no such parameter"},
+		{"POST", fast + "?permit=2", 400, "unit: permit, the queue counts calls only, whose unit is permits"},
 		{"POST", fast + "?ünit=1", 400, "no parameter"},
-		{"POST", "/v1/queues/llm/turn?points=5", 400, "no such parameter"},
+		{"POST", "/v1/queues/llm/turn?points=5", 400, "unit: points, want one of [tokens]; the unit of calls is permits"},
 		{"POST", "/v1/queues/llm/turn?tokens=2001", 400, "2001"},
 		{"POST", "/v1/queues/llm/turn?tokens=-1", 400, "tokens"},
 		{"POST", fast + "?timeout=5", 400, "the unit is missing"},
@@ -209,6 +209,7 @@ func TestAnAdministratorSteers(t *testing.T) {
 		status       int
 		why          string
 	}{
+		{"POST", "fast/pause?for=1s", 200, ""},
 		{"POST", "fast/pause?for=1h", 200, ""},
 		{"POST", "fast/turn?timeout=1s", 409, "it is paused"},
 		{"POST", "fast/resume", 200, ""},
@@ -238,7 +239,9 @@ func TestAnAdministratorSteers(t *testing.T) {
 		switch c.path {
 		case "tax/requeue":
 			require.Zero(t, s.queued("tax"), "nobody waits for the turn ahead")
-			require.Contains(t, s.do("GET", "/v1/queues/tax").json["notes"].([]any)[0], "requeued 0s ago")
+			require.Equal(t, true, s.do("GET", "/v1/queues/tax").json["requeued"])
+		case "fast/pause?for=1s":
+			require.EqualValues(t, 2000, got.json["paused_ms"])
 		case "new":
 			if c.status == 200 {
 				require.Equal(t, []any{"5/1h burst 1"}, got.json["quotas"])
