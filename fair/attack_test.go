@@ -12,7 +12,6 @@ import (
 // What once broke it: each is what happened, and no more.
 
 func TestAGrantIsNotJoinedToARefusalOfTheSameSlot(t *testing.T) {
-	t.Parallel()
 	l := newRig(t).limiter(each(2, second))
 	l.takes(2)
 	inTime := engine.Request{N: 1, MaxWait: second}
@@ -26,7 +25,6 @@ func TestAGrantIsNotJoinedToARefusalOfTheSameSlot(t *testing.T) {
 // Who was told last of what was given back since must not take the queue for lost:
 // 28 s of wait in an empty queue.
 func TestAHeadLivesAsLongAsItWasGoingTo(t *testing.T) {
-	t.Parallel()
 	for what, shorten := range map[string]func(l *limiter, turns []engine.Answer){
 		"returns": func(l *limiter, turns []engine.Answer) { l.back(turns...) },
 		"a reset": func(l *limiter, _ []engine.Answer) { l.reset() },
@@ -47,7 +45,6 @@ func TestAHeadLivesAsLongAsItWasGoingTo(t *testing.T) {
 }
 
 func TestTheLastTurnGivenBackLeavesATTL(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, second))
 	turn := l.take(1)
@@ -59,9 +56,7 @@ func TestTheLastTurnGivenBackLeavesATTL(t *testing.T) {
 
 // A look and a refusal may have seen an old copy.
 func TestOnlyAQuestionThatWroteIsRemembered(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	a.takes(10)
 	r.lose()
 	b.take(1)
@@ -73,7 +68,6 @@ func TestOnlyAQuestionThatWroteIsRemembered(t *testing.T) {
 // The server's clock is an hour behind, of a queue that is there and of one that was
 // lost meanwhile.
 func TestAClockThatWasSetBack(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, second))
 	turns := []engine.Answer{l.take(1), l.take(1)}
@@ -87,7 +81,6 @@ func TestAClockThatWasSetBack(t *testing.T) {
 
 // Ten limiters that begin a new queue book what is missing, not themselves in full.
 func TestWhatIsMissingIsTheDifferenceOfTotals(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	var all []*limiter
 	for range 10 {
@@ -105,7 +98,6 @@ func TestWhatIsMissingIsTheDifferenceOfTotals(t *testing.T) {
 
 // A queue of one permit, requeued every few seconds, moves.
 func TestARequeueKeepsOnePermitLessOfTheFirstCell(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, 10*second))
 	l.take(1)
@@ -119,7 +111,6 @@ func TestARequeueKeepsOnePermitLessOfTheFirstCell(t *testing.T) {
 }
 
 func TestWhatAFirstRequeueMadeVoidStaysVoid(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, 300*ms))
 	l.takes(4)
@@ -132,7 +123,6 @@ func TestWhatAFirstRequeueMadeVoidStaysVoid(t *testing.T) {
 
 // What stands within the second requeue's second is counted.
 func TestASecondRequeueLeavesWhatIsDueSoon(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, 600*ms))
 	l.takes(3)
@@ -146,11 +136,8 @@ func TestASecondRequeueLeavesWhatIsDueSoon(t *testing.T) {
 }
 
 func TestADebtOfAnEmptyLogIsBookedAtTheTail(t *testing.T) {
-	t.Parallel()
-	cfg := configOf(each(1, second))
-	cfg.Units = []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{each(10, 20*second)}}}
 	for what, calls := range map[string]int{"the call was made": 0, "the call is given back, and no turn is left": 1} {
-		l := newRig(t).limiterOf(cfg)
+		l := newRig(t).counts(each(1, second), each(10, 20*second))
 		turn := l.take(1)
 		debt := engine.Return{Turn: turn.Turn, N: calls, Amounts: "tokens=-10"}
 		require.NoError(t, l.GiveBack(ctx, []engine.Return{debt}))
@@ -161,7 +148,6 @@ func TestADebtOfAnEmptyLogIsBookedAtTheTail(t *testing.T) {
 
 // Small requests of its own line do not overtake one that has no room yet.
 func TestAFlowWithoutRoomHoldsAllBehind(t *testing.T) {
-	t.Parallel()
 	l := newRig(t).limiter(each(8, second)).flow("f", 1)
 	l.take(8)
 	l.take(8)
@@ -173,9 +159,7 @@ func TestAFlowWithoutRoomHoldsAllBehind(t *testing.T) {
 }
 
 func TestWhatWasRestoredIsWrittenIfNothingElseIs(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	a.takes(10)
 	r.lose()
 	require.Equal(t, engine.Refused, a.verdict())
@@ -185,7 +169,6 @@ func TestWhatWasRestoredIsWrittenIfNothingElseIs(t *testing.T) {
 // A queue that others began after a loss went on as the older one, whose slots meant
 // other times since it had been paused: turns went early by the pause.
 func TestTurnsOfALostQueueThatWasPausedDoNotComeEarly(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	knows, other := r.limiter(each(2, second)), r.limiter(each(2, second))
 	knows.take(2)
@@ -203,7 +186,6 @@ func TestTurnsOfALostQueueThatWasPausedDoNotComeEarly(t *testing.T) {
 
 // An old copy of the head lacked a pause that was over, and turns went early by it.
 func TestAnEndedPauseThatAnOldCopyLacksMovesNoTurn(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, 10*second))
 	l.take(1)
@@ -219,7 +201,6 @@ func TestAnEndedPauseThatAnOldCopyLacksMovesNoTurn(t *testing.T) {
 
 // A second's window, next to that of a minute, was thinned to cells a second apart.
 func TestThinningLeavesShortWindowsAsTheyAre(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1000, time.Minute), engine.Quota{Permits: 20, Per: second, Burst: 1})
 	for range 2 {

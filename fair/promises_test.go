@@ -23,7 +23,6 @@ func TestConformance(t *testing.T) {
 // Who sleeps, goes and hears is the front's: see fair_test.go at the root.
 
 func TestStrict(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(engine.Quota{Permits: 6, Per: second, Burst: 2}, each(20, 10*second))
 	windows := append(model.Windows(6, 1e6, 2), model.Windows(20, 10e6, 0)...)
@@ -40,7 +39,6 @@ func TestStrict(t *testing.T) {
 }
 
 func TestEarliest(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(2, second), each(3, 10*second))
 	require.Equal(t, []time.Duration{0, 0, second, 10 * second, 10 * second, 11 * second}, l.takes(6))
@@ -49,7 +47,6 @@ func TestEarliest(t *testing.T) {
 }
 
 func TestFIFO(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	a, b := r.limiter(each(3, second)), r.limiter(each(3, second))
 	first := a.take(2)
@@ -59,7 +56,6 @@ func TestFIFO(t *testing.T) {
 }
 
 func TestGivenBackAtTheTailShortensTheQueue(t *testing.T) {
-	t.Parallel()
 	l := newRig(t).limiter(each(1, second))
 	l.takes(3)
 	l.back(l.take(1), l.take(1))
@@ -67,7 +63,6 @@ func TestGivenBackAtTheTailShortensTheQueue(t *testing.T) {
 }
 
 func TestGivenBackBeforeOthersMakesRoomBehindThem(t *testing.T) {
-	t.Parallel()
 	l := newRig(t).limiter(each(3, second))
 	first := l.take(2)
 	l.takes(2)
@@ -76,7 +71,6 @@ func TestGivenBackBeforeOthersMakesRoomBehindThem(t *testing.T) {
 }
 
 func TestGivenBackTwiceOrTooLateFreesNothingElse(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(engine.Quota{Permits: 1000, Per: second, Burst: 2})
 	first := l.take(1)
@@ -97,7 +91,6 @@ func TestGivenBackTwiceOrTooLateFreesNothingElse(t *testing.T) {
 }
 
 func TestGivenBackByAFlowMakesRoomInItsShare(t *testing.T) {
-	t.Parallel()
 	l := newRig(t).limiter(each(1, 10*second))
 	one, other := l.flow("one", 1), l.flow("other", 1)
 	other.take(1)
@@ -109,17 +102,14 @@ func TestGivenBackByAFlowMakesRoomInItsShare(t *testing.T) {
 }
 
 func TestInAShareATurnCountsByTheUnitOfWhichItTakesMost(t *testing.T) {
-	t.Parallel()
-	cfg := configOf(each(10, second))
-	cfg.Units = []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{each(1000, second)}}}
+	l := newRig(t).counts(each(10, second), each(1000, second))
 	request := engine.Request{N: 1, Amounts: "tokens=500", MaxWait: engine.Forever} // as 5 calls
-	answers, _ := newRig(t).limiterOf(cfg).flow("one", 1).ask(slices.Repeat([]engine.Request{request}, 5)...)
+	answers, _ := l.flow("one", 1).ask(slices.Repeat([]engine.Request{request}, 5)...)
 	require.Equal(t, engine.Granted, answers[3].Verdict)
 	require.Equal(t, engine.NotYet, answers[4].Verdict, "20 may lie ahead")
 }
 
 func TestTurnsOfSeveralFlowsStandApartUntilOneIsIdle(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(20, second))
 	one, other := l.flow("one", 1), l.flow("other", 1)
@@ -131,7 +121,6 @@ func TestTurnsOfSeveralFlowsStandApartUntilOneIsIdle(t *testing.T) {
 
 // It is booked at the tail, and one larger than the quota is paid as one quota.
 func TestADebtIsPaidByWhoAsksLater(t *testing.T) {
-	t.Parallel()
 	l := newRig(t).limiter(each(4, second))
 	l.owes(l.take(1), 2)
 	require.Equal(t, []time.Duration{0, second}, l.takes(2))
@@ -140,7 +129,6 @@ func TestADebtIsPaidByWhoAsksLater(t *testing.T) {
 }
 
 func TestARefusalConsumesAndWritesNothing(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, second))
 	l.take(1)
@@ -154,10 +142,7 @@ func TestARefusalConsumesAndWritesNothing(t *testing.T) {
 }
 
 func TestUnitsCountInLogsOfTheirOwn(t *testing.T) {
-	t.Parallel()
-	cfg := configOf(each(2, second))
-	cfg.Units = []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{each(100, 10*second)}}}
-	l := newRig(t).limiterOf(cfg)
+	l := newRig(t).counts(each(2, second), each(100, 10*second))
 	wait := func(tokens int) time.Duration {
 		amounts := engine.AmountsOf(map[string]int{"tokens": tokens})
 		answers, _ := l.ask(engine.Request{N: 1, Amounts: amounts, MaxWait: engine.Forever})
@@ -172,9 +157,7 @@ func TestUnitsCountInLogsOfTheirOwn(t *testing.T) {
 
 // Whoever sleeps looks. Of pauses the longest counts.
 func TestHeard(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	a.take(1)
 	waiting := a.take(1)
 	r.pass(500 * ms)
@@ -192,7 +175,6 @@ func TestHeard(t *testing.T) {
 }
 
 func TestHeardAPauseOfAnEmptyQueue(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, second))
 	l.pause(time.Minute)
@@ -202,7 +184,6 @@ func TestHeardAPauseOfAnEmptyQueue(t *testing.T) {
 }
 
 func TestRequeueKeepsTheOrderAndCountsWhatHasGone(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	a, b := r.limiter(each(2, 4*second)), r.limiter(each(2, 4*second))
 	gone, waiting := a.take(2), a.take(1)
@@ -222,7 +203,6 @@ func TestRequeueKeepsTheOrderAndCountsWhatHasGone(t *testing.T) {
 func pointer(n engine.News) *engine.News { return &n }
 
 func TestRequeueFreesTheSharesOfFlows(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, 10*second))
 	one, other := l.flow("one", 1), l.flow("other", 1)
@@ -234,9 +214,7 @@ func TestRequeueFreesTheSharesOfFlows(t *testing.T) {
 }
 
 func TestHealingWhatWasLostCountsOnceWhoKnowsAsks(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	a.takes(10)
 	r.lose()
 	require.Zero(t, b.take(1).Wait, "nobody has said so yet")
@@ -247,9 +225,7 @@ func TestHealingWhatWasLostCountsOnceWhoKnowsAsks(t *testing.T) {
 }
 
 func TestHealingAPauseAndARequeue(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	waiting := []engine.Answer{b.take(1), b.take(1), b.take(1)}
 	r.pass(ms)
 	a.requeue()
@@ -262,9 +238,7 @@ func TestHealingAPauseAndARequeue(t *testing.T) {
 }
 
 func TestHealingARequeueThatAnOldCopyLacks(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	b.takes(2)
 	waiting := b.take(1)
 	old, err := r.mini.Get(queueKey)
@@ -279,9 +253,7 @@ func TestHealingARequeueThatAnOldCopyLacks(t *testing.T) {
 
 // A requeue that found no queue holds as well.
 func TestHealingWhoSleepsHearsOfARequeueAfterALoss(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	a.take(1)
 	a.take(1)
 	waiting := a.take(1)
@@ -293,9 +265,7 @@ func TestHealingWhoSleepsHearsOfARequeueAfterALoss(t *testing.T) {
 }
 
 func TestHealingAPauseBehindANewQueue(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	a.pause(time.Minute)
 	r.lose()
 	r.pass(ms)
@@ -306,9 +276,7 @@ func TestHealingAPauseBehindANewQueue(t *testing.T) {
 
 // So turns of the older queue can still be given back.
 func TestHealingGoesOnAsTheOlderQueue(t *testing.T) {
-	t.Parallel()
-	r := newRig(t)
-	a, b := r.limiter(each(1, second)), r.limiter(each(1, second))
+	r, a, b := pair(t)
 	a.takes(4)
 	last := a.take(1)
 	r.lose()
@@ -320,7 +288,6 @@ func TestHealingGoesOnAsTheOlderQueue(t *testing.T) {
 
 // One of the two keys was evicted. Without the log all counts at the newest slot.
 func TestHealingAHeadOrALogAlone(t *testing.T) {
-	t.Parallel()
 	for key, want := range map[string][]time.Duration{
 		queueKey:            {0, 0, 10 * second},
 		queueKey + ":calls": {5 * second, 15 * second, 15 * second},
@@ -335,7 +302,6 @@ func TestHealingAHeadOrALogAlone(t *testing.T) {
 
 // How late the slots are then, package verify measures.
 func TestBounded(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(engine.Quota{Permits: 1000, Per: second, Burst: 1})
 	for range 5 {
@@ -345,12 +311,13 @@ func TestBounded(t *testing.T) {
 }
 
 func TestBoundedAllKeysExpire(t *testing.T) {
-	t.Parallel()
 	for name, client := range map[string]func(*limiter){
 		"turns":      func(l *limiter) { l.takes(10) },
 		"given back": func(l *limiter) { l.takes(3); l.back(l.take(1)) },
 		"a flow":     func(l *limiter) { l.flow("f", 1).takes(2) },
 		"a pause":    func(l *limiter) { l.pause(time.Minute) },
+		"a refusal":  func(l *limiter) { l.pause(time.Minute); l.flow("f", 1).verdict() },
+		"a resume":   func(l *limiter) { l.resume() },
 		"a requeue":  func(l *limiter) { l.takes(2); l.requeue() },
 		"a reset":    func(l *limiter) { l.takes(2); l.reset() },
 	} {
@@ -369,7 +336,6 @@ func TestBoundedAllKeysExpire(t *testing.T) {
 
 // Each limiter is held to its own quotas, counted over the turns of all.
 func TestDifferentQuotasOnOneNameKeepEachTheirOwn(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	wide, narrow := r.limiter(each(10, second)), r.limiter(each(2, second))
 	wide.takes(3)
@@ -378,7 +344,6 @@ func TestDifferentQuotasOnOneNameKeepEachTheirOwn(t *testing.T) {
 }
 
 func TestTheSameStoredQuotasRequeueNobody(t *testing.T) {
-	t.Parallel()
 	r := newRig(t)
 	l := r.limiter(each(1, time.Minute))
 	l.take(1)

@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit/engine"
@@ -51,17 +50,27 @@ func (r *rig) lose() { r.mini.FlushAll() }
 
 // limiter is another limiter of the same name, with a memory of its own and no
 // guard.
-func (r *rig) limiter(quotas ...engine.Quota) *limiter {
-	return newLimiter(r, r.mini.Client, configOf(quotas...))
+func (r *rig) limiter(quota engine.Quota, extra ...engine.Quota) *limiter {
+	return r.build(engine.Config{Quota: quota, Extra: extra})
 }
 
-func (r *rig) limiterOf(cfg engine.Config) *limiter { return newLimiter(r, r.mini.Client, cfg) }
+// counts is a limiter that counts tokens besides.
+func (r *rig) counts(quota, tokens engine.Quota) *limiter {
+	units := []engine.Unit{{Name: "tokens", Quotas: []engine.Quota{tokens}}}
+	return r.build(engine.Config{Quota: quota, Units: units})
+}
 
-func configOf(quotas ...engine.Quota) engine.Config {
-	if len(quotas) == 0 {
-		return engine.Config{}
-	}
-	return engine.Config{Quota: quotas[0], Extra: quotas[1:]}
+func (r *rig) build(cfg engine.Config) *limiter {
+	cfg.Client, cfg.Name, cfg.Guard = r.mini.Client, "q", new(time.Duration)
+	e, err := New(cfg)
+	require.NoError(r, err)
+	return &limiter{r, e.(engine.Queue)}
+}
+
+// pair is two limiters that share one permit a second.
+func pair(t testing.TB) (r *rig, a, b *limiter) {
+	r = newRig(t)
+	return r, r.limiter(each(1, second)), r.limiter(each(1, second))
 }
 
 // each is permits of one at most every so often.
@@ -73,13 +82,6 @@ func each(permits int, per time.Duration) engine.Quota {
 type limiter struct {
 	testing.TB
 	engine.Queue
-}
-
-func newLimiter(t testing.TB, client redis.UniversalClient, cfg engine.Config) *limiter {
-	cfg.Client, cfg.Name, cfg.Guard = client, "q", new(time.Duration)
-	e, err := New(cfg)
-	require.NoError(t, err)
-	return &limiter{t, e.(engine.Queue)}
 }
 
 func (l *limiter) flow(id string, weight int) *limiter {

@@ -15,7 +15,8 @@ import (
 
 // steer asks a script about the queue as a whole.
 func (q *queue) steer(ctx context.Context, s *lua.Script, args ...any) (engine.News, error) {
-	reply, err := q.ask(ctx, question{script: s, args: func(_ *rules, header []any) []any { return append(header, args...) }})
+	words := func(_ *rules, header []any) []any { return append(header, args...) }
+	reply, err := q.ask(ctx, question{script: s, args: words})
 	if err != nil {
 		return engine.News{}, err
 	}
