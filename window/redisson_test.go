@@ -98,18 +98,9 @@ func TestWhatIsWrittenIsWhatRedissonReads(t *testing.T) {
 	})
 }
 
-// What Redisson's own suite checks of acquire.
-func TestScenariosOfRedisson(t *testing.T) {
+func TestNoWindowHoldsMoreThanTheRate(t *testing.T) {
 	timed(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 2, 5*time.Second)
-		l.fill(1)
-		time.Sleep(4 * time.Second)
-		l.fill(1)
-		time.Sleep(1050 * time.Millisecond)
-		l.fill(1)
-		require.False(t, l.allowed(1))
-
-		l = newLimiter(t, rdb, 18, time.Second)
+		l := newLimiter(t, rdb, 18, time.Second)
 		var granted []time.Time
 		for len(granted) < 1000 {
 			if a := l.ask(1); a.Verdict == engine.Granted {
@@ -137,21 +128,6 @@ func TestAPeersFastClockMakesNobodyWaitLonger(t *testing.T) {
 		require.LessOrEqual(t, a.Wait, time.Second+time.Millisecond)
 		time.Sleep(a.Wait)
 		require.True(t, l.allowed(1))
-	})
-}
-
-func TestReadersChangeNothing(t *testing.T) {
-	timed(t, func(t *testing.T, rdb redis.UniversalClient) {
-		l := newLimiter(t, rdb, 5, time.Second, window.KeepAlive(time.Minute))
-		require.True(t, l.allowed(2))
-		time.Sleep(30 * time.Second)
-		before := l.state()
-		require.Equal(t, 5, l.available())
-		require.Equal(t, engine.Status{Available: 5}, l.status())
-		_, err := l.Config(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, before, l.state())
-		l.live(30 * time.Second)
 	})
 }
 
@@ -201,7 +177,7 @@ func TestUnreadableStateIsAnErrorAndNeverAGrant(t *testing.T) {
 				assert.ErrorIs(t, err, engine.ErrState, what)
 			}
 			assert.Equal(t, before, l.state(), "%s: left as it was", what)
-			_, err := l.Delete(t.Context())
+			_, err := l.Reset(t.Context())
 			assert.NoError(t, err, what)
 			assert.True(t, l.allowed(1), what)
 		}

@@ -3,11 +3,9 @@
 package enginetest
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,8 +14,6 @@ import (
 
 	"github.com/fairlimit/fairlimit/engine"
 )
-
-const long = 10 * time.Minute // a window that does not pass during a case
 
 // Server calls f with a new client, perhaps several times, each in a subtest. It
 // may do so inside a [testing/synctest] bubble.
@@ -144,26 +140,20 @@ func (s *subject) status(e engine.Engine) engine.Status {
 
 // keys are those with the limiter's name in their own, and what they hold.
 func (s *subject) keys() map[string]string {
-	var mu sync.Mutex
-	all := map[string]string{}
-	scan := func(ctx context.Context, node *redis.Client) error {
-		keys, err := node.Keys(ctx, "*"+s.name+"*").Result()
-		mu.Lock()
-		defer mu.Unlock()
-		for _, k := range keys {
-			reads := [][]any{{"GET", k}, {"HGETALL", k}, {"LRANGE", k, 0, -1}, {"ZRANGE", k, 0, -1, "WITHSCORES"}}
-			for _, read := range reads {
-				if v, err := node.Do(ctx, read...).Result(); err == nil {
-					all[k] = fmt.Sprint(v)
-				}
+	ctx, all := s.Context(), map[string]string{}
+	node, is := s.rdb.(*redis.Client)
+	if !is {
+		var err error
+		node, err = s.rdb.(*redis.ClusterClient).MasterForKey(ctx, s.name)
+		require.NoError(s, err)
+	}
+	for _, k := range node.Keys(ctx, "*"+s.name+"*").Val() {
+		reads := [][]any{{"GET", k}, {"HGETALL", k}, {"LRANGE", k, 0, -1}, {"ZRANGE", k, 0, -1, "WITHSCORES"}}
+		for _, read := range reads {
+			if v, err := node.Do(ctx, read...).Result(); err == nil {
+				all[k] = fmt.Sprint(v)
 			}
 		}
-		return err
-	}
-	if cluster, is := s.rdb.(*redis.ClusterClient); is {
-		require.NoError(s, cluster.ForEachMaster(s.Context(), scan))
-	} else {
-		require.NoError(s, scan(s.Context(), s.rdb.(*redis.Client)))
 	}
 	return all
 }
