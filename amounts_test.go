@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
@@ -14,11 +13,12 @@ import (
 
 type amounts = fairlimit.Amounts
 
+var thousandTokens = fairlimit.WithUnit("tokens", fairlimit.PerMinute(1000))
+
 // tokens is a queue of 60 calls and 1000 tokens a minute.
-func tokens(t *testing.T, rdb *redis.Client, opts ...fairlimit.Option) *fairlimit.Queue {
+func tokens(t *testing.T, server *redistest.MiniServer, opts ...fairlimit.Option) *fairlimit.Queue {
 	t.Helper()
-	opts = append(opts, fairlimit.WithUnit("tokens", fairlimit.PerMinute(1000)))
-	return queueOf(t, rdb, "q", fairlimit.PerMinute(60), opts...)
+	return queueOf(t, server.Client, "q", fairlimit.PerMinute(60), append(opts, thousandTokens)...)
 }
 
 func take(t *testing.T, q *fairlimit.Queue, a amounts) *fairlimit.Turn {
@@ -34,7 +34,7 @@ func left(t *testing.T, q *fairlimit.Queue) int { return status(t, q).Units["tok
 func TestWhatATurnDidNotUseGoesToWhoAsksLater(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		told := map[string][2]int{}
-		q := tokens(t, server.Client, fairlimit.WithTrace(&fairlimit.Trace{
+		q := tokens(t, server, fairlimit.WithTrace(&fairlimit.Trace{
 			Settled: func(unit string, reserved, used int) { told[unit] = [2]int{reserved, used} },
 		}))
 		turn := take(t, q, amounts{"tokens": 800})
@@ -55,7 +55,7 @@ func TestWhatATurnDidNotUseGoesToWhoAsksLater(t *testing.T) {
 
 func TestAReservationIsSettledOnceItsSlotHasCome(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		q := tokens(t, server.Client)
+		q := tokens(t, server)
 		for _, waits := range []bool{false, true} {
 			take(t, q, amounts{"tokens": 1000})
 			r, err := q.ReserveAmounts(t.Context(), amounts{"tokens": 800})
@@ -85,7 +85,7 @@ func TestAReservationIsSettledOnceItsSlotHasCome(t *testing.T) {
 
 func TestAmountsThatCanNeverBeTakenAreErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		q := tokens(t, server.Client)
+		q := tokens(t, server)
 		for _, c := range []struct {
 			amounts amounts
 			want    error
@@ -117,8 +117,7 @@ func TestAmountsThatCanNeverBeTakenAreErrors(t *testing.T) {
 // One whose answer was lost may have been booked, and is not sent twice.
 func TestASettlementThatFailedMayBeTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := tokens(t, rdb)
+		q, w := onAWay(t, server, fairlimit.PerMinute(60), thousandTokens)
 		turn := take(t, q, amounts{"tokens": 500})
 		w.is(traffic{before: saying("OOM command not allowed")})
 		require.ErrorContains(t, turn.Settle(t.Context(), amounts{"tokens": 100}), "OOM")

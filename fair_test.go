@@ -93,13 +93,11 @@ func TestEarliest(t *testing.T) {
 // sleep, their process reads twice a second.
 func TestOneQuestion(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.Every(10*time.Second))
+		q, w := onAWay(t, server, fairlimit.Every(10*time.Second))
 		costs := func(want int, what string) {
 			t.Helper()
 			synctest.Wait()
-			asked, scripts := w.counts()
-			assert.Equal(t, [2]int{want, want}, [2]int{asked, scripts}, what)
+			assert.Equal(t, want, w.commands(), what)
 			w.is(traffic{})
 		}
 		require.NoError(t, q.Wait(t.Context()))
@@ -127,13 +125,12 @@ func TestNeverEarly(t *testing.T) {
 		c, first := newCrowd(t), sync.Once{}
 		var began time.Duration // when the first question reached the server, and so the first slot
 		for i := range 3 {
-			rdb, w := wayTo(t, server)
+			q, w := onAWay(t, server, fairlimit.Every(every))
 			there, back := time.Duration(5+7*i)*time.Millisecond, time.Duration(50-13*i)*time.Millisecond
 			w.is(traffic{there: there, back: back, at: func() {
 				server.SetTime(time.Now().Add(3 * time.Hour))
 				first.Do(func() { began = time.Since(c.began) })
 			}})
-			q := queueOf(t, rdb, "q", fairlimit.Every(every))
 			for range 25 {
 				c.call(t.Context(), q, 1)
 			}
@@ -181,16 +178,16 @@ func TestGivenBack(t *testing.T) {
 func TestHeard(t *testing.T) {
 	const acts, hears = 3500 * time.Millisecond, 4500 * time.Millisecond
 	for what, heard := range map[string]struct {
-		steer func(ctx context.Context, q *fairlimit.Queue) error
+		steer func(*fairlimit.Queue, context.Context) error
 		quiet time.Duration // nobody goes from hears until then
 		last  time.Duration // and the last one goes then, or up to a second later
 	}{
 		"pause": {
-			func(ctx context.Context, q *fairlimit.Queue) error { return q.Pause(ctx, time.Minute) },
+			func(q *fairlimit.Queue, ctx context.Context) error { return q.Pause(ctx, time.Minute) },
 			acts + time.Minute, 29*time.Second + time.Minute,
 		},
 		"resume": {
-			func(ctx context.Context, q *fairlimit.Queue) error {
+			func(q *fairlimit.Queue, ctx context.Context) error {
 				if err := q.Pause(ctx, time.Hour); err != nil {
 					return err
 				}
@@ -199,8 +196,8 @@ func TestHeard(t *testing.T) {
 			},
 			acts + 10*time.Second, 29*time.Second + 10*time.Second,
 		},
-		"reset":   {func(ctx context.Context, q *fairlimit.Queue) error { return q.Reset(ctx) }, 0, 18 * time.Second},
-		"requeue": {func(ctx context.Context, q *fairlimit.Queue) error { return q.Requeue(ctx) }, 0, 19 * time.Second},
+		"reset":   {(*fairlimit.Queue).Reset, 0, 18 * time.Second},
+		"requeue": {(*fairlimit.Queue).Requeue, 0, 19 * time.Second},
 	} {
 		t.Run(what, func(t *testing.T) {
 			bubble(t, func(t *testing.T, server *redistest.MiniServer) {
@@ -212,10 +209,10 @@ func TestHeard(t *testing.T) {
 				}
 				c.line(all[0], 10)
 				time.Sleep(acts)
-				require.NoError(t, heard.steer(t.Context(), all[1]))
+				require.NoError(t, heard.steer(all[1], t.Context()))
 				c.inOrder()
 				require.Len(t, c.went, 20)
-				assert.Zero(t, c.between(hears, heard.quiet))
+				assert.False(t, slices.ContainsFunc(c.went, func(w went) bool { return hears < w.at && w.at < heard.quiet }))
 				assert.InDelta(t, heard.last.Seconds()+0.5, c.went[19].at.Seconds(), 0.6)
 				if what != "reset" {
 					assert.LessOrEqual(t, c.most(time.Second-time.Microsecond), 1)
@@ -228,8 +225,8 @@ func TestHeard(t *testing.T) {
 // If Redis fails, callers get an error and no turn. Turns told before stand.
 func TestLoud(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q, began := queueOf(t, rdb, "q", fairlimit.Quota{Permits: 2, Per: 10 * time.Second}), time.Now()
+		q, w := onAWay(t, server, fairlimit.Quota{Permits: 2, Per: 10 * time.Second})
+		began := time.Now()
 		require.NoError(t, q.WaitN(t.Context(), 2))
 		told := waits(t.Context(), q)
 		w.is(traffic{before: noConnection})

@@ -38,41 +38,36 @@ func (r *rateLimiter) AllowN(_ time.Time, n int) bool {
 var _ fairlimit.Waiter = fairlimit.Limiter(nil)
 
 func TestTheFallbackTakesOverAtOnce(t *testing.T) {
-	for what, failure := range map[string]traffic{
+	each(t, map[string]traffic{
 		"Redis is away":     {there: 10 * time.Millisecond, before: noConnection},
 		"Redis says no":     {there: 5 * time.Millisecond, before: saying("NOPERM no permissions")},
 		"an answer is lost": {there: 10 * time.Millisecond, after: io.EOF},
 		"a black hole":      {there: time.Minute, before: noConnection},
-	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-				rdb, w := wayTo(t, server)
-				q, s := queueOf(t, rdb, "q", fairlimit.PerHour(100)), &second{}
-				l, c := fairlimit.Fallback(q, s), newCrowd(t)
-				w.is(failure)
-				c.line(l, 20)                                // the first asks, the others stand in line
-				longest := min(failure.there, 5*time.Second) // nobody waits for one time-out after the other
-				for _, went := range c.gone() {
-					assert.LessOrEqual(t, went.at, longest+5*time.Millisecond)
-				}
-				assert.EqualValues(t, 20, s.permits.Load())
-				began := time.Now()
-				for range 10 {
-					require.NoError(t, l.WaitN(t.Context(), 2))
-				}
-				assert.Zero(t, time.Since(began), "nobody pays for it again")
-				assert.EqualValues(t, 40, s.permits.Load())
-				time.Sleep(failure.there) // what is under way ends
-			})
-		})
-	}
+	}, func(t *testing.T, server *redistest.MiniServer, failure traffic) {
+		q, w := onAWay(t, server, fairlimit.PerHour(100))
+		s, c := &second{}, newCrowd(t)
+		l := fairlimit.Fallback(q, s)
+		w.is(failure)
+		c.line(l, 20)                                // the first asks, the others stand in line
+		longest := min(failure.there, 5*time.Second) // nobody waits for one time-out after the other
+		for _, went := range c.gone() {
+			assert.LessOrEqual(t, went.at, longest+5*time.Millisecond)
+		}
+		assert.EqualValues(t, 20, s.permits.Load())
+		began := time.Now()
+		for range 10 {
+			require.NoError(t, l.WaitN(t.Context(), 2))
+		}
+		assert.Zero(t, time.Since(began), "nobody pays for it again")
+		assert.EqualValues(t, 40, s.permits.Load())
+		time.Sleep(failure.there) // what is under way ends
+	})
 }
 
 func TestRedisIsAskedAgainAfterASecond(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
 		var told []bool
-		q := queueOf(t, rdb, "q", fairlimit.PerHour(100), fairlimit.WithTrace(&fairlimit.Trace{
+		q, w := onAWay(t, server, fairlimit.PerHour(100), fairlimit.WithTrace(&fairlimit.Trace{
 			FellBack: func(because error) { told = append(told, because != nil) },
 		}))
 		s := &second{}
@@ -86,8 +81,7 @@ func TestRedisIsAskedAgainAfterASecond(t *testing.T) {
 		for _, waited := range all {
 			require.NoError(t, <-waited)
 		}
-		asked, _ := w.counts()
-		assert.Equal(t, 2, asked, "by one caller at a time, who takes 550 ms")
+		assert.Equal(t, 2, w.commands(), "by one caller at a time, who takes 550 ms")
 		require.EqualValues(t, 30, s.permits.Load())
 		w.is(traffic{})
 		time.Sleep(time.Second)
@@ -100,9 +94,9 @@ func TestRedisIsAskedAgainAfterASecond(t *testing.T) {
 
 func TestTheCallersOwnErrorsAreNoFailure(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
+		q, w := onAWay(t, server, fairlimit.PerMinute(2))
 		s := &second{}
-		l := fairlimit.Fallback(queueOf(t, rdb, "q", fairlimit.PerMinute(2)), s)
+		l := fairlimit.Fallback(q, s)
 		require.ErrorIs(t, l.WaitN(t.Context(), 0), fairlimit.ErrInvalidPermits)
 		require.ErrorIs(t, l.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
 		require.NoError(t, l.WaitN(t.Context(), 2))
@@ -117,23 +111,19 @@ func TestTheCallersOwnErrorsAreNoFailure(t *testing.T) {
 }
 
 func TestAllowUsesAFallbackThatCanSayNo(t *testing.T) {
-	each(t, map[string]struct {
+	type fallback struct {
 		second fairlimit.Waiter
 		want   bool
 		err    error
-	}{
+	}
+	each(t, map[string]fallback{
 		"rate.Limiter":             {&rateLimiter{}, true, nil},
 		"rate.Limiter that is out": {&rateLimiter{second{err: assert.AnError}}, false, nil},
 		"only WaitN":               {&second{}, false, fairlimit.ErrUnreachable},
 		"everybody":                {fairlimit.FailOpen, true, nil},
-	}, func(t *testing.T, server *redistest.MiniServer, c struct {
-		second fairlimit.Waiter
-		want   bool
-		err    error
-	},
-	) {
-		rdb, w := wayTo(t, server)
-		l := fairlimit.Fallback(queueOf(t, rdb, "q", fairlimit.PerHour(1)), c.second)
+	}, func(t *testing.T, server *redistest.MiniServer, c fallback) {
+		q, w := onAWay(t, server, fairlimit.PerHour(1))
+		l := fairlimit.Fallback(q, c.second)
 		w.is(traffic{before: noConnection})
 		for range 3 { // when it fails, and when it is known to
 			allowed, err := l.Allow(t.Context())
@@ -174,9 +164,8 @@ func TestAFallbackOfNothingIsAnError(t *testing.T) {
 // Turns that were told before go on, and each of them ended the fallback.
 func TestATurnThatWasToldBeforeDoesNotEndTheFallback(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
 		fell, back := 0, 0
-		q := queueOf(t, rdb, "q", fairlimit.PerSecond(1), fairlimit.WithTrace(&fairlimit.Trace{FellBack: func(err error) {
+		q, w := onAWay(t, server, fairlimit.PerSecond(1), fairlimit.WithTrace(&fairlimit.Trace{FellBack: func(err error) {
 			if err == nil {
 				back++
 			} else {

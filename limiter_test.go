@@ -14,6 +14,7 @@ import (
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
 )
 
 // options are given to New, which is to fail.
@@ -84,7 +85,7 @@ func TestAPrefixStandsBeforeTheKeys(t *testing.T) {
 }
 
 func TestAnEngineWithoutTurnsAheadIsNoQueue(t *testing.T) {
-	e := fairlimit.WithEngine(plain{}.build)
+	e := fairlimit.WithEngine(window.New)
 	l, err := fairlimit.New(nowhere(t), "n", fairlimit.PerSecond(1), e)
 	require.NoError(t, err)
 	assert.NotImplements(t, (*interface{ Requeue(context.Context) error })(nil), l)
@@ -141,8 +142,7 @@ func TestAnErrorSaysWhyAndWhichLimiterAndWhereRedisWasLookedFor(t *testing.T) {
 // The client waits for a minute, and does not look at its ctx.
 func TestEveryCallEndsAfterFiveSeconds(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.PerSecond(5))
+		q, w := onAWay(t, server, fairlimit.PerSecond(5))
 		w.is(traffic{there: 8 * time.Second})
 		for method, call := range calls(q) {
 			began := time.Now()
@@ -180,7 +180,7 @@ func TestAKeyThatHoldsSomethingElseIsAnError(t *testing.T) {
 
 func TestLimitersWithOtherUnitsAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		q, plain := tokens(t, server.Client), queueOf(t, server.Client, "q", fairlimit.PerMinute(60))
+		q, plain := tokens(t, server), queueOf(t, server.Client, "q", fairlimit.PerMinute(60))
 		require.NoError(t, q.Wait(t.Context()))
 		err := plain.Wait(t.Context())
 		require.ErrorIs(t, err, fairlimit.ErrUnsupported)
@@ -197,29 +197,4 @@ func TestAQuotaIsText(t *testing.T) {
 	assert.Equal(t, "100/2m burst 10", parsed.String())
 	_, err = fairlimit.ParseQuota("20/1s 3/1m")
 	require.ErrorIs(t, err, fairlimit.ErrInvalidQuota)
-}
-
-// A Status of an idle name, and a flow that was refused, left keys without a
-// TTL. Opening deleted the stored quotas.
-func TestReadingLeavesNothing(t *testing.T) {
-	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		q := queueOf(t, server.Client, "q", fairlimit.Every(time.Minute), fairlimit.WithStoredQuota())
-		require.NoError(t, q.Resume(t.Context()))
-		_, _, err := q.Quotas(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, fairlimit.Status{Available: 1}, status(t, q))
-		require.Empty(t, server.Keys())
-
-		require.NoError(t, q.SetQuotas(t.Context(), fairlimit.Every(time.Hour)))
-		require.NoError(t, q.Pause(t.Context(), time.Minute))
-		flow, err := q.Flow("a", 1)
-		require.NoError(t, err)
-		require.False(t, allow(t, flow))
-		opened, err := fairlimit.Open(server.Client, "q")
-		require.NoError(t, err)
-		status(t, opened)
-		require.Equal(t, []string{"fairlimit:{q}", "fairlimit:{q}:quota"}, server.Keys())
-		time.Sleep(3 * time.Hour)
-		require.Equal(t, []string{"fairlimit:{q}:quota"}, server.Keys())
-	})
 }

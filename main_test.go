@@ -16,7 +16,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/lua"
@@ -179,22 +178,11 @@ func (c *crowd) most(per time.Duration) (most int) {
 	return most
 }
 
-// between counts who went after one moment and before another.
-func (c *crowd) between(from, to time.Duration) (count int) {
-	for _, w := range c.gone() {
-		if from < w.at && w.at < to {
-			count++
-		}
-	}
-	return count
-}
-
 // way is a client's way to its server. Commands take their time on it, or fail.
 type way struct {
-	mu     sync.Mutex
-	now    traffic
-	asked  int // commands
-	script int // of them those that run a script
+	mu    sync.Mutex
+	now   traffic
+	asked int // commands
 }
 
 type traffic struct {
@@ -207,27 +195,20 @@ type traffic struct {
 func (w *way) is(now traffic) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.now, w.asked, w.script = now, 0, 0
+	w.now, w.asked = now, 0
 }
 
-func (w *way) counts() (asked, scripts int) {
+func (w *way) commands() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.asked, w.script
-}
-
-func (w *way) enter(cmd redis.Cmder) traffic {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.asked++
-	if cmd.Name() == "evalsha" {
-		w.script++
-	}
-	return w.now
+	return w.asked
 }
 
 func (w *way) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHook) error {
-	now := w.enter(cmd)
+	w.mu.Lock()
+	now := w.now
+	w.asked++
+	w.mu.Unlock()
 	time.Sleep(now.there)
 	err := now.before
 	if err == nil {
@@ -242,15 +223,18 @@ func (w *way) process(ctx context.Context, cmd redis.Cmder, next redis.ProcessHo
 	return err
 }
 
-// wayTo is a client of a server that knows the scripts, and the way to it.
-func wayTo(t *testing.T, server *redistest.MiniServer) (*redis.Client, *way) {
+// onAWay is a queue of another process, and its way to a server that knows the
+// scripts.
+func onAWay(
+	t *testing.T, server *redistest.MiniServer, quota fairlimit.Quota, opts ...fairlimit.Option,
+) (*fairlimit.Queue, *way) {
 	t.Helper()
 	w, rdb := &way{}, server.NewClient(t)
 	for _, script := range lua.Assembled() {
 		require.NoError(t, rdb.ScriptLoad(t.Context(), script.Source()).Err())
 	}
 	rdb.AddHook(redistest.Hook(w.process))
-	return rdb, w
+	return queueOf(t, rdb, "q", quota, opts...), w
 }
 
 var noConnection = &net.OpError{Op: "dial", Err: errors.New("connection refused")}
@@ -261,32 +245,15 @@ type saying string
 func (s saying) Error() string { return string(s) }
 func (saying) RedisError()     {}
 
-// plain is an engine that grants no turns ahead, and is not asked.
-type plain struct{ engine.Engine }
-
-func (p plain) build(engine.Config) (engine.Engine, error) { return p, nil }
-
 // calls are all that a limiter can be asked, by the name of the method.
 func calls(q *fairlimit.Queue) map[string]func(context.Context) error {
 	return map[string]func(context.Context) error{
-		"Wait":  q.Wait,
-		"WaitN": func(ctx context.Context) error { return q.WaitN(ctx, 2) },
-		"Allow": func(ctx context.Context) error {
-			_, err := q.Allow(ctx)
-			return err
-		},
-		"Status": func(ctx context.Context) error {
-			_, err := q.Status(ctx)
-			return err
-		},
-		"ReserveN": func(ctx context.Context) error {
-			_, err := q.ReserveN(ctx, 1)
-			return err
-		},
-		"Take": func(ctx context.Context) error {
-			_, err := q.Take(ctx, nil)
-			return err
-		},
+		"Wait":         q.Wait,
+		"WaitN":        func(ctx context.Context) error { return q.WaitN(ctx, 2) },
+		"Allow":        func(ctx context.Context) error { return errorOf(q.Allow(ctx)) },
+		"Status":       func(ctx context.Context) error { return errorOf(q.Status(ctx)) },
+		"ReserveN":     func(ctx context.Context) error { return errorOf(q.ReserveN(ctx, 1)) },
+		"Take":         func(ctx context.Context) error { return errorOf(q.Take(ctx, nil)) },
 		"Reset":        q.Reset,
 		"Pause":        func(ctx context.Context) error { return q.Pause(ctx, time.Minute) },
 		"Resume":       q.Resume,
@@ -295,3 +262,5 @@ func calls(q *fairlimit.Queue) map[string]func(context.Context) error {
 		"ForgetQuotas": q.ForgetQuotas,
 	}
 }
+
+func errorOf(_ any, err error) error { return err }

@@ -83,35 +83,32 @@ func TestAfterAResetTheQueueIsIdle(t *testing.T) {
 // Ten callers wait for a turn each ten seconds. At 12 s somebody stores another
 // quota, and at 42 s forgets it.
 func TestStoredQuotasReachWhoWaits(t *testing.T) {
-	for what, c := range map[string]struct {
+	type stored struct {
 		every time.Duration
 		last  time.Duration // when the last one goes
-	}{
+	}
+	each(t, map[string]stored{
 		"wider":    {2 * time.Second, 26700 * time.Millisecond}, // 0 and 10 s, 12.7 s, and 7 more
 		"narrower": {30 * time.Second, 110 * time.Second},       // 0, 10, 40, 50 and 5 more
-	} {
-		t.Run(what, func(t *testing.T) {
-			bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-				all := processes(t, server, 2, fairlimit.Every(10*time.Second), fairlimit.WithStoredQuota())
-				crowd := newCrowd(t)
-				for range 5 {
-					crowd.line(all[0], 1)
-					crowd.line(all[1], 1)
-				}
-				opened, err := fairlimit.Open(server.Client, "q")
-				require.NoError(t, err)
-				time.Sleep(12 * time.Second)
-				require.NoError(t, opened.SetQuotas(t.Context(), fairlimit.Every(c.every)))
-				require.NoError(t, opened.SetQuotas(t.Context(), fairlimit.Every(c.every)), "nothing changes")
-				time.Sleep(30 * time.Second)
-				require.NoError(t, opened.ForgetQuotas(t.Context()))
-				crowd.inOrder()
-				require.Len(t, crowd.went, 10)
-				assert.InDelta(t, c.last.Seconds(), crowd.went[9].at.Seconds(), 1)
-				assert.LessOrEqual(t, crowd.most(min(c.every, 10*time.Second)-time.Microsecond), 1)
-			})
-		})
-	}
+	}, func(t *testing.T, server *redistest.MiniServer, c stored) {
+		all := processes(t, server, 2, fairlimit.Every(10*time.Second), fairlimit.WithStoredQuota())
+		crowd := newCrowd(t)
+		for range 5 {
+			crowd.line(all[0], 1)
+			crowd.line(all[1], 1)
+		}
+		opened, err := fairlimit.Open(server.Client, "q")
+		require.NoError(t, err)
+		time.Sleep(12 * time.Second)
+		require.NoError(t, opened.SetQuotas(t.Context(), fairlimit.Every(c.every)))
+		require.NoError(t, opened.SetQuotas(t.Context(), fairlimit.Every(c.every)), "nothing changes")
+		time.Sleep(30 * time.Second)
+		require.NoError(t, opened.ForgetQuotas(t.Context()))
+		crowd.inOrder()
+		require.Len(t, crowd.went, 10)
+		assert.InDelta(t, c.last.Seconds(), crowd.went[9].at.Seconds(), 1)
+		assert.LessOrEqual(t, crowd.most(min(c.every, 10*time.Second)-time.Microsecond), 1)
+	})
 }
 
 func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
@@ -147,15 +144,12 @@ func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 		require.False(t, stored)
 		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(2)}, quotas)
 		require.ErrorIs(t, own.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
-		require.ErrorIs(t, own.SetQuotas(t.Context()), fairlimit.ErrInvalidQuota)
-		require.ErrorIs(t, own.SetQuotas(t.Context(), fairlimit.PerSecond(0)), fairlimit.ErrInvalidQuota)
-		require.ErrorIs(t, own.SetQuotas(t.Context(), fairlimit.PerHour(1<<40)), fairlimit.ErrUnsupported)
 	})
 }
 
 func TestStoredQuotasNameUnits(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		q := tokens(t, server.Client, fairlimit.WithStoredQuota())
+		q := tokens(t, server, fairlimit.WithStoredQuota())
 		require.NoError(t, server.Set("fairlimit:{q}:quota", "60/1m; tokens 5000/1m"))
 		take(t, q, amounts{"tokens": 4000})
 		require.Equal(t, 1000, left(t, q))
@@ -177,9 +171,10 @@ func TestAnOpenedQueueSteersAndTakesNothing(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, quotas)
 		require.False(t, stored)
+		require.Empty(t, server.Keys(), "to read leaves nothing")
 		require.NoError(t, opened.Pause(t.Context(), time.Hour), "of a queue that nobody took from")
 
-		q := tokens(t, server.Client)
+		q := tokens(t, server)
 		for range 2 {
 			_, err := q.ReserveAmounts(t.Context(), amounts{"tokens": 600})
 			require.NoError(t, err)
@@ -193,9 +188,12 @@ func TestAnOpenedQueueSteersAndTakesNothing(t *testing.T) {
 
 		require.ErrorIs(t, opened.Wait(t.Context()), fairlimit.ErrNoQuota)
 		require.NoError(t, opened.SetQuotas(t.Context(), fairlimit.PerMinute(7)))
+		again, err := fairlimit.Open(server.Client, "q")
+		require.NoError(t, err)
+		status(t, again)
 		quotas, stored, err = opened.Quotas(t.Context())
 		require.NoError(t, err)
-		require.True(t, stored)
+		require.True(t, stored, "whoever opens it later leaves them")
 		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(7)}, quotas)
 		require.ErrorContains(t, opened.Wait(t.Context()), "give Open WithStoredQuota")
 		require.NoError(t, opened.Reset(t.Context()))
@@ -273,20 +271,15 @@ func busy(ctx context.Context, q *fairlimit.Queue, callers int) (turns func() in
 }
 
 func TestFlowsShareByTheirWeights(t *testing.T) {
-	each(t, map[string]struct {
-		callers [2]int
-		weights [2]int
-		share   float64 // of the first
-	}{
+	type shared struct {
+		callers, weights [2]int
+		share            float64 // of the first
+	}
+	each(t, map[string]shared{
 		"many callers beside one": {[2]int{60, 1}, [2]int{1, 1}, 0.5},
 		"weights of 1 and 3":      {[2]int{10, 10}, [2]int{1, 3}, 0.25},
 		"weights of 50 and 50":    {[2]int{60, 1}, [2]int{50, 50}, 0.5}, // it was 0.98
-	}, func(t *testing.T, server *redistest.MiniServer, c struct {
-		callers [2]int
-		weights [2]int
-		share   float64
-	},
-	) {
+	}, func(t *testing.T, server *redistest.MiniServer, c shared) {
 		ctx := within(t, 10*time.Second)
 		one := busy(ctx, flowOf(t, server, "one", c.weights[0]), c.callers[0])
 		other := busy(ctx, flowOf(t, server, "the other", c.weights[1]), c.callers[1])
@@ -341,14 +334,16 @@ func TestLearnedQuotasAreStoredIfTheyAreNewOnceAMinute(t *testing.T) {
 	})
 }
 
-func TestQuotasThatCannotBeStoredAreNotLearned(t *testing.T) {
+func TestQuotasThatCannotBeStoredAreErrors(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		own := queueOf(t, server.Client, "q", fairlimit.PerMinute(2))
 		require.ErrorIs(t, own.LearnQuotas(t.Context(), fairlimit.PerMinute(3)), fairlimit.ErrInvalidOption)
 		q := queueOf(t, server.Client, "q", fairlimit.PerMinute(2), fairlimit.WithStoredQuota())
-		require.ErrorIs(t, q.LearnQuotas(t.Context()), fairlimit.ErrInvalidQuota)
-		require.ErrorIs(t, q.LearnQuotas(t.Context(), fairlimit.PerMinute(0)), fairlimit.ErrInvalidQuota)
-		require.ErrorIs(t, q.LearnQuotas(t.Context(), fairlimit.PerHour(1<<40)), fairlimit.ErrUnsupported)
+		for _, store := range []func(context.Context, ...fairlimit.Quota) error{q.SetQuotas, q.LearnQuotas} {
+			require.ErrorIs(t, store(t.Context()), fairlimit.ErrInvalidQuota)
+			require.ErrorIs(t, store(t.Context(), fairlimit.PerMinute(0)), fairlimit.ErrInvalidQuota)
+			require.ErrorIs(t, store(t.Context(), fairlimit.PerHour(1<<40)), fairlimit.ErrUnsupported)
+		}
 		require.Empty(t, server.Keys())
 	})
 }

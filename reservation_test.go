@@ -99,8 +99,7 @@ func TestACancelEndsAWaitThatIsUnderWay(t *testing.T) {
 
 func TestACancelThatFailedMayBeTriedAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.Every(time.Second))
+		q, w := onAWay(t, server, fairlimit.Every(time.Second))
 		reserve(t, q, 1)
 		kept, unknown := reserve(t, q, 1), reserve(t, q, 1)
 		w.is(traffic{before: noConnection})

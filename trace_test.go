@@ -51,8 +51,7 @@ func TestATraceIsToldWhatHappens(t *testing.T) {
 	}
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		seen, first := &events{}, 0
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.Every(time.Minute), fairlimit.WithTrace(nil),
+		q, w := onAWay(t, server, fairlimit.Every(time.Minute), fairlimit.WithTrace(nil),
 			fairlimit.WithTrace(&fairlimit.Trace{Entered: func(int) { first++ }}), fairlimit.WithTrace(seen.trace()))
 		must := func(err error) { t.Helper(); require.NoError(t, err) }
 		tells := func(want ...string) { t.Helper(); assert.Equal(t, want, seen.told()) }
@@ -112,9 +111,8 @@ func TestATraceIsToldWhatHappens(t *testing.T) {
 // Redis is silent while the caller sleeps.
 func TestATraceIsToldWhetherATurnIsConfirmed(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
 		var confirmed []bool
-		q := queueOf(t, rdb, "q", fairlimit.Every(10*time.Second), fairlimit.WithTrace(&fairlimit.Trace{
+		q, w := onAWay(t, server, fairlimit.Every(10*time.Second), fairlimit.WithTrace(&fairlimit.Trace{
 			Taken: func(_ int, _ time.Duration, ok bool) { confirmed = append(confirmed, ok) },
 		}))
 		require.NoError(t, q.Wait(t.Context()))

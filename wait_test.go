@@ -47,8 +47,7 @@ func TestATurnAfterTheDeadlineIsRefusedAtOnce(t *testing.T) {
 
 func TestWhoeverLeavesWhileItsQuestionIsUnderWayReturnsAtOnce(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.PerHour(3))
+		q, w := onAWay(t, server, fairlimit.PerHour(3))
 		w.is(traffic{back: 3 * time.Second})
 		for what, call := range map[string]func(context.Context) error{
 			"Wait":     q.Wait,
@@ -75,9 +74,8 @@ func TestWhoeverLeavesWhileItsQuestionIsUnderWayReturnsAtOnce(t *testing.T) {
 // arrive.
 func TestATurnThatWasMissedIsGivenBackAndAskedForAgain(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
 		var missed []time.Duration
-		q := queueOf(t, rdb, "q", fairlimit.PerMinute(5), fairlimit.WithGuard(100*time.Millisecond),
+		q, w := onAWay(t, server, fairlimit.PerMinute(5), fairlimit.WithGuard(100*time.Millisecond),
 			fairlimit.WithTrace(&fairlimit.Trace{Missed: func(_ int, late time.Duration) { missed = append(missed, late) }}))
 		require.NoError(t, q.Wait(t.Context()))
 		w.is(traffic{back: 60 * time.Millisecond})
@@ -95,9 +93,9 @@ func TestATurnThatWasMissedIsGivenBackAndAskedForAgain(t *testing.T) {
 
 func TestWhoMissedATurnAsksAgainBeforeWhoStandsInLine(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
 		spaced := fairlimit.Quota{Permits: 5, Per: 10 * time.Second, Burst: 1}
-		q, c := queueOf(t, rdb, "q", spaced, fairlimit.WithGuard(100*time.Millisecond)), newCrowd(t)
+		q, w := onAWay(t, server, spaced, fairlimit.WithGuard(100*time.Millisecond))
+		c := newCrowd(t)
 		require.NoError(t, q.Wait(t.Context()))
 		time.Sleep(3 * time.Second)
 		w.is(traffic{back: 90 * time.Millisecond})
@@ -113,9 +111,8 @@ func TestWhoMissedATurnAsksAgainBeforeWhoStandsInLine(t *testing.T) {
 
 func TestWhoeverMissesTenTurnsIsTold(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
 		missed := 0
-		q := queueOf(t, rdb, "q", fairlimit.PerHour(5), fairlimit.WithGuard(100*time.Millisecond),
+		q, w := onAWay(t, server, fairlimit.PerHour(5), fairlimit.WithGuard(100*time.Millisecond),
 			fairlimit.WithTrace(&fairlimit.Trace{Missed: func(int, time.Duration) { missed++ }}))
 		require.NoError(t, q.Wait(t.Context()))
 		w.is(traffic{back: 60 * time.Millisecond})
@@ -129,9 +126,8 @@ func TestWhoeverMissesTenTurnsIsTold(t *testing.T) {
 // The turn that it missed had come at once. Meanwhile another process took the next.
 func TestARefusalAfterAMissedTurnSaysSo(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
 		guard := fairlimit.WithGuard(100 * time.Millisecond)
-		q := queueOf(t, rdb, "q", fairlimit.PerHour(2), guard)
+		q, w := onAWay(t, server, fairlimit.PerHour(2), guard)
 		other := queueOf(t, server.Client, "q", fairlimit.PerHour(2), guard)
 		require.NoError(t, q.Wait(t.Context()))
 		w.is(traffic{back: 300 * time.Millisecond})
@@ -168,8 +164,7 @@ func TestTheGuardLengthensPer(t *testing.T) {
 
 func TestWhoeverLeavesWhileRedisIsAwayHearsBothReasons(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.PerSecond(10), fairlimit.WithRetry(), fairlimit.WithMaxWait(20*time.Second))
+		q, w := onAWay(t, server, fairlimit.PerSecond(10), fairlimit.WithRetry(), fairlimit.WithMaxWait(20*time.Second))
 		w.is(traffic{before: noConnection})
 		began := time.Now()
 		leaves, patient := waits(within(t, 5*time.Second), q), waits(t.Context(), q)
@@ -196,8 +191,7 @@ func TestWhoeverLeavesWhileRedisIsAwayHearsBothReasons(t *testing.T) {
 // however often answers are.
 func TestALostAnswerIsNoTurn(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.PerHour(100), fairlimit.WithRetry())
+		q, w := onAWay(t, server, fairlimit.PerHour(100), fairlimit.WithRetry())
 		w.is(traffic{after: &net.OpError{Op: "read", Err: io.EOF}})
 		waited := background(func() error { return q.WaitN(t.Context(), 3) })
 		time.Sleep(10 * time.Second)
@@ -210,8 +204,7 @@ func TestALostAnswerIsNoTurn(t *testing.T) {
 // Its lost answer had granted the last permits. Then it is refused.
 func TestWhoeverLostAnAnswerIsNotToldThatNothingWasConsumed(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		rdb, w := wayTo(t, server)
-		q := queueOf(t, rdb, "q", fairlimit.PerHour(2), fairlimit.WithRetry(), fairlimit.WithMaxWait(20*time.Second))
+		q, w := onAWay(t, server, fairlimit.PerHour(2), fairlimit.WithRetry(), fairlimit.WithMaxWait(20*time.Second))
 		w.is(traffic{after: io.EOF})
 		waited := background(func() error { return q.WaitN(t.Context(), 2) })
 		w.is(traffic{})
@@ -242,8 +235,7 @@ func TestOnlyARedisThatIsAwayIsWaitedFor(t *testing.T) {
 		{errors.New("redis: can't parse int reply"), false},
 	} {
 		bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-			rdb, w := wayTo(t, server)
-			q := queueOf(t, rdb, "q", fairlimit.PerSecond(10), fairlimit.WithRetry())
+			q, w := onAWay(t, server, fairlimit.PerSecond(10), fairlimit.WithRetry())
 			w.is(traffic{before: c.err})
 			began := time.Now()
 			err := q.Wait(within(t, 15*time.Second))
