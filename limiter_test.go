@@ -155,29 +155,6 @@ func TestEveryCallEndsAfterFiveSeconds(t *testing.T) {
 	})
 }
 
-// Nothing is granted, and nothing changes, until somebody resets the queue.
-func TestAKeyThatHoldsSomethingElseIsAnError(t *testing.T) {
-	each(t, map[string][2]string{
-		"other text":                {"fairlimit:{n}", "x"},
-		"an older release":          {"fairlimit:{n}", "\x04\x00\x01\xff 12"},
-		"words that are no numbers": {"fairlimit:{n}", "1 2 3 4 5 6 7 x calls"},
-		"a log that is none":        {"fairlimit:{n}:calls", "x"},
-	}, func(t *testing.T, server *redistest.MiniServer, holds [2]string) {
-		require.NoError(t, server.Set(holds[0], holds[1]))
-		q, before := queueOf(t, server.Client, "n", fairlimit.PerHour(5)), server.Dump()
-		asks := []string{"Wait", "WaitN", "Allow", "ReserveN", "Take"}
-		if server.Exists("fairlimit:{n}") {
-			asks = append(asks, "Status", "Pause", "Resume", "Requeue")
-		}
-		for _, method := range asks {
-			require.ErrorIs(t, calls(q)[method](t.Context()), fairlimit.ErrState, method)
-		}
-		require.Equal(t, before, server.Dump())
-		require.NoError(t, q.Reset(t.Context()))
-		require.True(t, allow(t, q))
-	})
-}
-
 func TestLimitersWithOtherUnitsAreRefused(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		q, plain := tokens(t, server), queueOf(t, server.Client, "q", fairlimit.PerMinute(60))

@@ -211,3 +211,25 @@ func TestThinningLeavesShortWindowsAsTheyAre(t *testing.T) {
 	require.Equal(t, 2*engine.MostRequests*50*ms, answers[0].Wait)
 	require.Equal(t, 50*ms, l.take(1).Wait-answers[engine.MostRequests-1].Wait)
 }
+
+// Of an older release, or of words that are no numbers. Other foreign text is a case of
+// enginetest.
+func TestAHeadThatCannotBeReadIsAnErrorForAll(t *testing.T) {
+	for _, head := range []string{"\x04\x00\x01\xff 12", "1 2 3 4 5 6 7 x calls"} {
+		r := newRig(t)
+		require.NoError(t, r.mini.Set(queueKey, head))
+		l, before := r.limiter(each(1, second)), r.mini.Dump()
+		_, _, take := l.Take(ctx, []engine.Request{{N: 1}})
+		_, status := l.Status(ctx)
+		_, look := l.Look(ctx)
+		_, pause := l.Pause(ctx, second)
+		_, resume := l.Resume(ctx)
+		_, requeue := l.Requeue(ctx)
+		for _, err := range []error{take, status, look, pause, resume, requeue} {
+			require.ErrorIs(t, err, engine.ErrState, head)
+		}
+		require.Equal(t, before, r.mini.Dump())
+		l.reset()
+		require.Equal(t, engine.Granted, l.verdict())
+	}
+}
