@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/model"
@@ -69,43 +70,6 @@ func (s *server) setTime() { s.mini.SetTime(time.UnixMicro(s.now + s.ahead)) }
 
 // contents are all keys with what they hold.
 func (s *server) contents() string { return s.mini.Dump() }
-
-// copied is what a replica holds that lags behind.
-type copied struct {
-	text  map[string]string
-	cells map[string][]redis.Z
-	ends  map[string]int64
-}
-
-func (s *server) copy(t *rapid.T) *copied {
-	c := &copied{map[string]string{}, map[string][]redis.Z{}, map[string]int64{}}
-	for _, k := range s.client.Keys(ctx, "*").Val() {
-		if s.client.Type(ctx, k).Val() == "string" {
-			c.text[k] = s.client.Get(ctx, k).Val()
-		} else {
-			c.cells[k] = s.client.ZRangeWithScores(ctx, k, 0, -1).Val()
-		}
-		c.ends[k] = s.now + s.client.PTTL(ctx, k).Val().Microseconds()
-	}
-	return c
-}
-
-// failOver makes the copy the primary.
-func (s *server) failOver(t *rapid.T, c *copied) {
-	s.mini.FlushAll()
-	for k, ends := range c.ends {
-		ttl := time.Duration(ends-s.now) * time.Microsecond
-		if ttl < time.Millisecond {
-			continue
-		}
-		if text, ok := c.text[k]; ok {
-			require.NoError(t, s.client.Set(ctx, k, text, ttl).Err())
-			continue
-		}
-		require.NoError(t, s.client.ZAdd(ctx, k, c.cells[k]...).Err())
-		require.NoError(t, s.client.PExpire(ctx, k, ttl).Err())
-	}
-}
 
 // checkKeys looks at all keys: no log is longer than it may be, and all expire.
 func checkKeys(t require.TestingT, client *redis.Client) {
@@ -197,6 +161,15 @@ func genLimit(scale time.Duration, mostUnits int) *rapid.Generator[*limit] {
 		}
 		return l
 	})
+}
+
+// take is the amounts of n[u] of each unit u.
+func (l *limit) take(n []int) fairlimit.Amounts {
+	all := fairlimit.Amounts{"": n[0]}
+	for i, u := range l.units {
+		all[u.Name] = n[i+1]
+	}
+	return all
 }
 
 // amounts are those of a turn of n[u] of each unit u.
