@@ -6,6 +6,7 @@
 //	go test -rapid.checks=800 -timeout=30m ./...      # five minutes
 //	go test -run TestStorm -rapid.failfile=... ./...  # the one that failed, again
 //
-// Time is virtual on miniredis, and keys expire by it. [TestSlotsOnRedis] needs a
-// redis-server, and is skipped without one.
+// Time is virtual on miniredis, and keys expire by it. Storms go through the
+// front, in a bubble of testing/synctest. [TestSlotsOnRedis] needs a redis-server,
+// and is skipped without one.
 package verify
