@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"net/http/httptest"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/redis/go-redis/v9"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
@@ -42,24 +40,6 @@ func TestALostReplyConsumesOnceAtMostAndItsPermitsPassUnused(t *testing.T) {
 			}
 		}
 	}
-}
-
-// FIFO.
-func TestWithRetryCallersStayInLineInOrder(t *testing.T) {
-	t.Parallel()
-	rdb, faults := client(t, redistest.StartServer(t).Addr(), time.Second)
-	l := limiter(t, rdb, fairlimit.PerHour(1), fairlimit.WithRetry())
-	require.NoError(t, l.Wait(t.Context()))
-	faults.BlackHole()
-	slots := make([]time.Time, 20)
-	wait := lineUp(t, faults, len(slots), func(ctx context.Context, i int) {
-		if r, err := l.ReserveN(ctx, 1); assert.NoError(t, err) {
-			slots[i] = r.Slot()
-		}
-	})
-	faults.Heal()
-	wait()
-	require.True(t, slices.IsSortedFunc(slots, time.Time.Compare), slots)
 }
 
 // A certificate that is not trusted, or missing, is an error and never a turn. So

@@ -1,11 +1,9 @@
 package faults_test
 
 import (
-	"context"
 	"errors"
 	"os"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -77,30 +75,4 @@ func isRedis6(t *testing.T) bool {
 func eventually(t *testing.T, condition func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, condition, 30*time.Second, 5*time.Millisecond, what)
-}
-
-// lineUp starts n calls, each once the one before stands in line, and the first
-// one's question is under way. The returned function waits for all.
-func lineUp(t *testing.T, faults *redistest.Faults, n int, call func(ctx context.Context, i int)) (wait func()) {
-	sent := faults.Scripts()
-	var all sync.WaitGroup
-	for i := range n {
-		stands := make(chan struct{})
-		ctx := inLine{t.Context(), sync.OnceFunc(func() { close(stands) })}
-		all.Go(func() { call(ctx, i) })
-		<-stands
-		eventually(t, func() bool { return faults.Scripts() > sent }, "the first one asks")
-	}
-	return all.Wait
-}
-
-// inLine is a ctx whose Done is first asked for by a caller that stands in line.
-type inLine struct {
-	context.Context
-	stands func()
-}
-
-func (c inLine) Done() <-chan struct{} {
-	c.stands()
-	return c.Context.Done()
 }

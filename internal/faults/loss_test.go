@@ -14,7 +14,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -108,18 +107,6 @@ func cutOff(t *testing.T, primary, replica *redistest.Server) {
 	eventually(t, func() bool { return conn.Wait(t.Context(), 1, time.Second).Val() == 1 }, "the replica is in sync")
 	replica.Pause()
 	require.NoError(t, primary.Client().Do(t.Context(), "client", "kill", "type", "replica").Err())
-}
-
-// Strict, as far as one limiter goes.
-func TestAnEvictedKeyNeverLeadsBeyondTheQuota(t *testing.T) {
-	t.Parallel()
-	for granted, key := range map[int]string{6: "", 7: ":calls", 10: ":calls"} {
-		rdb, name := redistest.Standalone(t), redistest.Name(t)
-		l := named(t, rdb, name, fairlimit.PerHour(10))
-		require.NoError(t, l.WaitN(t.Context(), granted))
-		require.EqualValues(t, 1, rdb.Del(t.Context(), limitertest.Key(name)+key).Val())
-		require.Equal(t, 10-granted, takeAll(t, l), key)
-	}
 }
 
 // holderOf names a server to a process that holds turns.

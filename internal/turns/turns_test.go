@@ -22,7 +22,6 @@ type queue struct {
 	mu    sync.Mutex
 	news  engine.News // without times
 	err   error
-	takes time.Duration // until a look is answered
 	looks int
 	began time.Time
 }
@@ -45,7 +44,6 @@ func (q *queue) look(context.Context) (engine.News, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.looks++
-	time.Sleep(q.takes)
 	return q.tells(0), q.err
 }
 
@@ -156,15 +154,6 @@ func TestATurnThatStandsAfterARequeueKnowsOfThePauseBefore(t *testing.T) {
 			q.news.Queue, q.news.Void = 2*time.Second.Microseconds(), 6*time.Second.Microseconds()
 		})
 		assert.Equal(t, woke{15 * time.Second, nil}, <-sleeps)
-	})
-}
-
-func TestIfRedisIsSilentWhoeverSleepsGoesWhenTold(t *testing.T) {
-	test(t, func(t *testing.T, q *queue) {
-		q.err, q.takes = errors.New("away"), 3*time.Second
-		sleeps := q.sleeps(t.Context(), turn(10*time.Second), time.Time{})
-		assert.Equal(t, woke{10 * time.Second, nil}, <-sleeps)
-		assert.False(t, q.Confirmed())
 	})
 }
 
