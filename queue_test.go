@@ -80,6 +80,15 @@ func TestAfterAResetTheQueueIsIdle(t *testing.T) {
 	})
 }
 
+// holds requires that these quotas hold, and whether they are stored.
+func holds(t *testing.T, q *fairlimit.Queue, stored bool, want ...fairlimit.Quota) {
+	t.Helper()
+	quotas, is, err := q.Quotas(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, stored, is)
+	require.Equal(t, want, quotas)
+}
+
 // Ten callers wait for a turn each ten seconds. At 12 s somebody stores another
 // quota, and at 42 s forgets it.
 func TestStoredQuotasReachWhoWaits(t *testing.T) {
@@ -119,30 +128,19 @@ func TestStoredQuotasTakeThePlaceOfTheGivenOnes(t *testing.T) {
 		require.NoError(t, q.SetQuotas(t.Context(), want...))
 		time.Sleep(time.Second)
 		require.NoError(t, q.WaitN(t.Context(), 3))
-		quotas, stored, err := q.Quotas(t.Context())
-		require.NoError(t, err)
-		require.True(t, stored)
-		require.Equal(t, want, quotas)
+		holds(t, q, true, want...)
 		require.NoError(t, server.Set("fairlimit:{q}:quota", "2/1h"))
 		require.ErrorIs(t, q.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota, "it fitted the quota that q knew")
 		require.NoError(t, q.SetQuotas(t.Context(), want...))
-		text, err := server.Get("fairlimit:{q}:quota")
-		require.NoError(t, err)
-		require.Equal(t, "20/1h 5/1m burst 3", text)
+		require.Equal(t, "20/1h 5/1m burst 3", server.Client.Get(t.Context(), "fairlimit:{q}:quota").Val())
 
 		require.NoError(t, server.Set("fairlimit:{q}:quota", "five a minute"))
 		require.ErrorIs(t, q.Wait(t.Context()), fairlimit.ErrState)
 		require.NoError(t, q.ForgetQuotas(t.Context()))
-		quotas, stored, err = q.Quotas(t.Context())
-		require.NoError(t, err)
-		require.False(t, stored)
-		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(2)}, quotas)
+		holds(t, q, false, fairlimit.PerMinute(2))
 
 		own := queueOf(t, nowhere(t), "other", fairlimit.PerMinute(2))
-		quotas, stored, err = own.Quotas(t.Context())
-		require.NoError(t, err, "it asks nobody")
-		require.False(t, stored)
-		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(2)}, quotas)
+		holds(t, own, false, fairlimit.PerMinute(2)) // it asks nobody
 		require.ErrorIs(t, own.WaitN(t.Context(), 3), fairlimit.ErrExceedsQuota)
 	})
 }
@@ -154,9 +152,7 @@ func TestStoredQuotasNameUnits(t *testing.T) {
 		take(t, q, amounts{"tokens": 4000})
 		require.Equal(t, 1000, left(t, q))
 		require.NoError(t, q.SetQuotas(t.Context(), fairlimit.PerMinute(30)))
-		text, err := server.Get("fairlimit:{q}:quota")
-		require.NoError(t, err)
-		require.Equal(t, "30/1m; tokens 5000/1m", text)
+		require.Equal(t, "30/1m; tokens 5000/1m", server.Client.Get(t.Context(), "fairlimit:{q}:quota").Val())
 		require.NoError(t, server.Set("fairlimit:{q}:quota", "60/1m"))
 		time.Sleep(2 * time.Minute)
 		require.Equal(t, 1000, left(t, q), "its own hold for units that the text does not name")
@@ -167,10 +163,7 @@ func TestAnOpenedQueueSteersAndTakesNothing(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
 		opened, err := fairlimit.Open(server.Client, "q")
 		require.NoError(t, err)
-		quotas, stored, err := opened.Quotas(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, quotas)
-		require.False(t, stored)
+		holds(t, opened, false)
 		require.Empty(t, server.Keys(), "to read leaves nothing")
 		require.NoError(t, opened.Pause(t.Context(), time.Hour), "of a queue that nobody took from")
 
@@ -191,10 +184,7 @@ func TestAnOpenedQueueSteersAndTakesNothing(t *testing.T) {
 		again, err := fairlimit.Open(server.Client, "q")
 		require.NoError(t, err)
 		status(t, again)
-		quotas, stored, err = opened.Quotas(t.Context())
-		require.NoError(t, err)
-		require.True(t, stored, "whoever opens it later leaves them")
-		require.Equal(t, []fairlimit.Quota{fairlimit.PerMinute(7)}, quotas)
+		holds(t, opened, true, fairlimit.PerMinute(7)) // whoever opens it later leaves them
 		require.ErrorContains(t, opened.Wait(t.Context()), "give Open WithStoredQuota")
 		require.NoError(t, opened.Reset(t.Context()))
 
