@@ -189,27 +189,19 @@ func TestWhoeverLeavesWhileRedisIsAwayHearsBothReasons(t *testing.T) {
 
 // The state is read before anybody asks again, so that one question is lost,
 // however often answers are.
-func TestALostAnswerIsNoTurn(t *testing.T) {
+func TestALostAnswerIsNoTurnAndMayHaveTakenPermits(t *testing.T) {
 	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		q, w := onAWay(t, server, fairlimit.PerHour(100), fairlimit.WithRetry())
-		w.is(traffic{after: &net.OpError{Op: "read", Err: io.EOF}})
-		waited := background(func() error { return q.WaitN(t.Context(), 3) })
-		time.Sleep(10 * time.Second)
-		w.is(traffic{})
-		require.NoError(t, <-waited)
-		assert.Equal(t, 100-3-3, status(t, q).Available)
-	})
-}
-
-// Its lost answer had granted the last permits. Then it is refused.
-func TestWhoeverLostAnAnswerIsNotToldThatNothingWasConsumed(t *testing.T) {
-	bubble(t, func(t *testing.T, server *redistest.MiniServer) {
-		q, w := onAWay(t, server, fairlimit.PerHour(2), fairlimit.WithRetry(), fairlimit.WithMaxWait(20*time.Second))
-		w.is(traffic{after: io.EOF})
-		waited := background(func() error { return q.WaitN(t.Context(), 2) })
-		w.is(traffic{})
-		err := <-waited
-		require.ErrorIs(t, err, fairlimit.ErrOutcomeUnknown)
+		q, w := onAWay(t, server, fairlimit.PerHour(8), fairlimit.WithRetry(), fairlimit.WithMaxWait(20*time.Second))
+		waits := func(n int, lost time.Duration) error {
+			w.is(traffic{after: &net.OpError{Op: "read", Err: io.EOF}})
+			waited := background(func() error { return q.WaitN(t.Context(), n) })
+			time.Sleep(lost)
+			w.is(traffic{})
+			return <-waited
+		}
+		require.NoError(t, waits(3, 10*time.Second))
+		assert.Equal(t, 8-3-3, status(t, q).Available)
+		require.ErrorIs(t, waits(2, 0), fairlimit.ErrOutcomeUnknown, "refused, and the lost answer had granted the last")
 		assert.Zero(t, status(t, q).Available)
 	})
 }

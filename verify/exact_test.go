@@ -32,12 +32,12 @@ func TestSlots(t *testing.T) {
 			s.pass(within + 10) // until then those who waited ask before others
 		}
 		actions["read"] = func(t *rapid.T) {
-			before := s.contents()
+			before := s.mini.Dump()
 			_, err := h.by(t).Status(ctx)
 			require.NoError(t, err)
 			_, err = h.by(t).Look(ctx)
 			require.NoError(t, err)
-			require.Equal(t, before, s.contents(), "who reads writes nothing")
+			require.Equal(t, before, s.mini.Dump(), "who reads writes nothing")
 		}
 		ends := s.now
 		actions[""] = func(t *rapid.T) {

@@ -68,9 +68,6 @@ func (s *server) pass(d int64) {
 
 func (s *server) setTime() { s.mini.SetTime(time.UnixMicro(s.now + s.ahead)) }
 
-// contents are all keys with what they hold.
-func (s *server) contents() string { return s.mini.Dump() }
-
 // checkKeys looks at all keys: no log is longer than it may be, and all expire.
 func checkKeys(t require.TestingT, client *redis.Client) {
 	for _, k := range client.Keys(ctx, key+"*").Val() {
