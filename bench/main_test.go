@@ -79,7 +79,7 @@ func TestWhatCannotBeDoneIsToldInOneLine(t *testing.T) {
 		"-engines fair,nothing":            "-list",
 		"-scenario tokens -engines window": `no "window"`, // it counts none
 		"-quota 20":                        "20/1s",
-		"-quota 0/1s":                      "at least 1",
+		"-quota 0/1s":                      "too few",
 		"-quota 1/1h":                      "-duration", // too short
 		"-burst 21":                        "-burst",
 		"-guard -1s":                       "-guard",

@@ -136,14 +136,12 @@ func TestASecondRequeueLeavesWhatIsDueSoon(t *testing.T) {
 }
 
 func TestADebtOfAnEmptyLogIsBookedAtTheTail(t *testing.T) {
-	for what, calls := range map[string]int{"the call was made": 0, "the call is given back, and no turn is left": 1} {
-		l := newRig(t).counts(each(1, second), each(10, 20*second))
-		turn := l.take(1)
-		debt := engine.Return{Turn: turn.Turn, N: calls, Amounts: "tokens=-10"}
-		require.NoError(t, l.GiveBack(ctx, []engine.Return{debt}))
-		answers, _ := l.ask(engine.Request{N: 1, Amounts: "tokens=1", MaxWait: engine.Forever})
-		require.Equal(t, 20*second, answers[0].Wait, what)
-	}
+	l := newRig(t).counts(each(1, second), each(10, 20*second))
+	turn := l.take(1)
+	debt := engine.Return{Turn: turn.Turn, Amounts: "tokens=-10"}
+	require.NoError(t, l.GiveBack(ctx, []engine.Return{debt}))
+	answers, _ := l.ask(engine.Request{N: 1, Amounts: "tokens=1", MaxWait: engine.Forever})
+	require.Equal(t, 20*second, answers[0].Wait)
 }
 
 // Small requests of its own line do not overtake one that has no room yet.

@@ -67,13 +67,10 @@ for u, log in ipairs(logs) do
   tail = max(tail, give_back(log, slots, less))
   debts[u] = debt
 end
-for u, log in ipairs(logs) do
-  if debts[u] > 0 then
-    if tail == 0 then tail = queue.tail end -- no turn is left, but the debt counts
-    book(log, tail, debts[u])
-  end
-end
 queue.tail = tail
+for u, log in ipairs(logs) do
+  if debts[u] > 0 then book(log, tail, debts[u]) end
+end
 local slots, less = returned(2)
 if slots[1] then give_back({ key = FLOW }, slots, less) end
 write()
