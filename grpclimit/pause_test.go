@@ -79,7 +79,7 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 			s := &service{answer: func(ctx context.Context) error { return test.answer(t, ctx) }}
 			address := s.serve(t)
 			for shape, call := range shapes {
-				l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5))}
+				l := &pausing{Queue: limiter(t, fairlimit.PerHour(5))}
 				before := s.calls.Load()
 				_ = call(t.Context(), limited(t, address, &grpclimit.Interceptor{Limiter: l}))
 				assert.Equal(t, test.want, append(l.Pauses(), 0)[0], shape)
@@ -92,7 +92,7 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 // A stream that was refused says so each time that it is read.
 func TestARefusalOfAStreamPausesOnce(t *testing.T) {
 	s := &service{answer: func(context.Context) error { return refusal(t, codes.ResourceExhausted, time.Minute) }}
-	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(20))}
+	l := &pausing{Queue: limiter(t, fairlimit.PerHour(20))}
 	stream, err := limited(t, s.serve(t), &grpclimit.Interceptor{Limiter: l}).PingStream(t.Context())
 	require.NoError(t, err)
 	for range 3 {
@@ -104,7 +104,7 @@ func TestARefusalOfAStreamPausesOnce(t *testing.T) {
 
 func TestMaxPauseBoundsAPauseAndOnErrorHearsOfOneThatFails(t *testing.T) {
 	s := &service{answer: func(context.Context) error { return refusal(t, codes.Unavailable, 2*time.Hour) }}
-	l := &pausing{Limiter: limiter(t, fairlimit.PerHour(5)), Err: fairlimit.ErrUnreachable}
+	l := &pausing{Queue: limiter(t, fairlimit.PerHour(5)), Err: fairlimit.ErrUnreachable}
 	told := make(chan error, 1)
 	c := limited(t, s.serve(t), &grpclimit.Interceptor{
 		Limiter: l, MaxPause: time.Hour, OnError: func(err error) { told <- err },

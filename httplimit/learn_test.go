@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -21,22 +19,11 @@ import (
 	"github.com/fairlimit/fairlimit/engine"
 	"github.com/fairlimit/fairlimit/fairlimittest"
 	"github.com/fairlimit/fairlimit/httplimit"
-	"github.com/fairlimit/fairlimit/internal/pipe"
 )
-
-const policyHeader = "Ratelimit-Policy"
-
-// announcing is a base whose answers announce policies, on one line or on several.
-func announcing(lines ...string) sender {
-	header := http.Header{policyHeader: lines}
-	return func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Header: header, Body: http.NoBody}, nil
-	}
-}
 
 // learning is a limiter that writes down what it is to learn.
 type learning struct {
-	waiter
+	httplimit.Waiter
 	learned string
 }
 
@@ -82,18 +69,15 @@ func TestAPolicyIsRead(t *testing.T) {
 		`limit=50, window=60`:                                 bad,
 	} {
 		t.Run(policy, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				l := &learning{waiter: func(context.Context) error { return nil }}
-				var told error
-				transport := &httplimit.Transport{
-					Limiter: l, Base: announcing(strings.Split(policy, "\n")...), Learn: true,
-					OnError: func(err error) { told = err },
-				}
+			bubble(t, func(t *testing.T, r *rig) {
+				l := &learning{Waiter: r.queue}
+				r.Limiter, r.Learn = l, true
+				r.upstream.header = http.Header{"Ratelimit-Policy": strings.Split(policy, "\n")}
 				for range 2 { // it looks once a second
-					get(t, transport, "http://upstream")
+					r.get(t, url)
 					synctest.Wait()
 				}
-				assert.Equal(t, want == bad, errors.Is(told, httplimit.ErrBadPolicy), "%v", told)
+				assert.Equal(t, want == bad, errors.Is(r.told, httplimit.ErrBadPolicy), "%v", r.told)
 				assert.Equal(t, strings.TrimPrefix(want, bad), l.learned)
 			})
 		})
@@ -101,81 +85,30 @@ func TestAPolicyIsRead(t *testing.T) {
 }
 
 func TestAPolicyThatCannotBeReadIsToldWithThePartThatIsWrong(t *testing.T) {
-	for policy, want := range map[string]string{
-		`"a";q=banana;w=60`:   "q is `banana`, want a whole number above 0, in `\"a\";q=banana;w=60`",
-		`"a";q=1;w=soon`:      "w is `soon`, want whole seconds above 0, in ",
-		`"a";q=1000001;w=1`:   "q is `1000001`, want at most a million a second, in ",
-		`limit=50, window=60`: "the number is `limit=50`, want a whole number above 0, in ",
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			var told error
-			get(t, &httplimit.Transport{
-				Limiter: counting(t, 5), Base: announcing(policy), Learn: true, OnError: func(err error) { told = err },
-			}, "http://upstream")
-			synctest.Wait()
-			require.ErrorIs(t, told, httplimit.ErrBadPolicy)
-			require.ErrorContains(t, told, want)
-		})
-	}
+	type told struct{ policy, want string }
+	each(t, map[string]told{
+		"its quota":   {`"a";q=banana;w=60`, "q is `banana`, want a whole number above 0, in `\"a\";q=banana;w=60`"},
+		"its window":  {`"a";q=1;w=soon`, "w is `soon`, want whole seconds above 0, in "},
+		"too much":    {`"a";q=1000001;w=1`, "q is `1000001`, want at most a million a second, in "},
+		"older forms": {`limit=50, window=60`, "the number is `limit=50`, want a whole number above 0, in "},
+	}, func(t *testing.T, r *rig, c told) {
+		r.Learn, r.upstream.header = true, headers("RateLimit-Policy", c.policy)
+		r.get(t, url)
+		synctest.Wait()
+		require.ErrorContains(t, r.told, c.want)
+	})
 }
 
+// Which quotas a queue learns, and how often, is tested there.
 func TestOnErrorHearsWhyAPolicyIsNotLearned(t *testing.T) {
-	own := func(t *testing.T) httplimit.Waiter { return counting(t, 5) }
-	stored := func(t *testing.T) httplimit.Waiter { return counting(t, 5, fairlimit.WithStoredQuota()) }
-	for name, test := range map[string]struct {
-		limiter func(t *testing.T) httplimit.Waiter
-		policy  string
-		want    error
-	}{
-		"quotas of its own": {own, "6;w=60", fairlimit.ErrInvalidOption},
-		"a limiter that cannot": {
-			func(t *testing.T) httplimit.Waiter { return fairlimit.Chain(counting(t, 5)) }, "6;w=60", fairlimit.ErrInvalidOption,
-		},
-		"a quota that is too large": {stored, "2000000000;w=3000", fairlimit.ErrUnsupported},
-		"it is learned":             {stored, "6;w=60", nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var told error
-				get(t, &httplimit.Transport{
-					Limiter: test.limiter(t), Base: announcing(test.policy), Learn: true,
-					OnError: func(err error) { told = err },
-				}, "http://upstream")
-				synctest.Wait()
-				require.ErrorIs(t, told, test.want)
-			})
-		})
-	}
-}
-
-// The replicas of an upstream disagree. Each request of two processes reaches one
-// of them.
-func TestPoliciesThatChangeAllTheTimeAreLearnedOnceAMinute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server, random := fairlimittest.Start(t), rand.New(rand.NewPCG(1, 2))
-		replicas := sender(func(req *http.Request) (*http.Response, error) {
-			return announcing([]string{"50;w=1", "60;w=1"}[random.IntN(2)])(req)
-		})
-		var processes []*httplimit.Transport
-		for range 2 {
-			q := server.Queue(t, "q", fairlimit.PerSecond(40), fairlimit.WithStoredQuota())
-			processes = append(processes, &httplimit.Transport{Limiter: q, Base: replicas, Learn: true})
-		}
-		var stored string
-		var changed []time.Time
-		for range 5 * 60 {
-			for _, process := range processes {
-				get(t, process, "http://upstream")
-				synctest.Wait()
-				if text, _ := server.Redis.Get("fairlimit:{q}:quota"); text != stored {
-					stored, changed = text, append(changed, time.Now())
-				}
-			}
+	bubble(t, func(t *testing.T, r *rig) {
+		r.Learn, r.upstream.header = true, headers("RateLimit-Policy", "6;w=60")
+		for _, r.Limiter = range []httplimit.Waiter{r.queue, fairlimit.Chain(r.queue)} {
+			r.told = nil
+			r.get(t, url)
 			time.Sleep(time.Second)
-		}
-		assert.Len(t, changed, 5)
-		for i := range changed[1:] {
-			assert.GreaterOrEqual(t, changed[i+1].Sub(changed[i]), time.Minute)
+			synctest.Wait()
+			require.ErrorIs(t, r.told, fairlimit.ErrInvalidOption)
 		}
 	})
 }
@@ -190,17 +123,18 @@ type changing struct {
 	refused int
 }
 
-func (c *changing) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+func (c *changing) RoundTrip(*http.Request) (*http.Response, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	w.Header().Set(policyHeader, fmt.Sprintf(`"default";q=%d;w=%d`, c.policy.Permits, c.policy.Per/time.Second))
+	now, answer := time.Now(), upstream{}
+	answer.header = headers("RateLimit-Policy", fmt.Sprintf("%d;w=%d", c.policy.Permits, c.policy.Per/time.Second))
 	if !now.Before(c.strict) && c.since(now.Add(-c.policy.Per)) >= c.policy.Permits {
 		c.refused++
-		w.WriteHeader(http.StatusTooManyRequests)
-		return
+		answer.code = http.StatusTooManyRequests
+	} else {
+		c.arrived = append(c.arrived, now)
 	}
-	c.arrived = append(c.arrived, now)
+	return answer.RoundTrip(nil)
 }
 
 // since, under mu, is how many requests came after then.
@@ -219,68 +153,39 @@ func (c *changing) change(policy fairlimit.Quota) {
 	c.policy, c.strict = policy, time.Now().Add(grace+grace/20) // the guard
 }
 
-// seen returns and forgets how many requests came since the upstream is strict, and
-// how many it refused.
-func (c *changing) seen() (strict, refused int) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	strict, refused = c.since(c.strict), c.refused
-	c.refused = 0
-	return strict, refused
-}
-
 // Twenty callers of two processes never stop.
 func TestThreeChangesOfAPolicyAreFollowedWithoutA429(t *testing.T) {
-	for name, learn := range map[string]bool{"with Learn": true, "without": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				first := fairlimit.PerSecond(5)
-				upstream, server := &changing{policy: first, strict: time.Now()}, fairlimittest.Start(t)
-				ctx, stop := context.WithCancel(t.Context())
-				var callers sync.WaitGroup
-				for range 2 {
-					q, err := fairlimit.New(server.Client(t), "q", first, fairlimit.WithStoredQuota())
-					require.NoError(t, err)
-					client := &http.Client{Transport: &httplimit.Transport{
-						Limiter: q, Base: pipe.Serve(t, upstream), Learn: learn,
-						OnError: func(err error) { assert.ErrorIs(t, err, httplimit.ErrNoDelay) },
-					}}
-					for range 10 {
-						callers.Go(func() { call(ctx, client) })
+	synctest.Test(t, func(t *testing.T) {
+		first := fairlimit.PerSecond(5)
+		upstream, server := &changing{policy: first, strict: time.Now()}, fairlimittest.Start(t)
+		ctx, stop := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		for range 2 {
+			q, err := fairlimit.New(server.Client(t), "q", first, fairlimit.WithStoredQuota())
+			require.NoError(t, err)
+			transport := &httplimit.Transport{Limiter: q, Base: upstream, Learn: true}
+			for range 10 {
+				callers.Go(func() {
+					req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+					for err == nil {
+						_, err = transport.RoundTrip(req)
 					}
-				}
-				time.Sleep(10 * time.Second)
-				refusedAny := false
-				for _, policy := range []fairlimit.Quota{
-					fairlimit.PerSecond(3), fairlimit.PerSecond(10), {Permits: 30, Per: 10 * time.Second},
-				} {
-					upstream.change(policy)
-					const strictFor = 60 * time.Second
-					time.Sleep(time.Until(upstream.strict) + strictFor)
-					went, refused := upstream.seen()
-					refusedAny = refusedAny || refused > 0
-					if learn {
-						assert.Zero(t, refused, policy)
-						assert.GreaterOrEqual(t, went, int(strictFor/policy.Per)*policy.Permits*9/10, policy)
-					}
-				}
-				assert.Equal(t, !learn, refusedAny)
-				stop()
-				callers.Wait()
-			})
-		})
-	}
-}
-
-// call calls until ctx ends.
-func call(ctx context.Context, client *http.Client) {
-	for {
-		req, _ := http.NewRequestWithContext(ctx, http.MethodGet, "http://upstream", nil)
-		resp, err := client.Do(req)
-		if err != nil {
-			return
+				})
+			}
 		}
-		_, _ = io.Copy(io.Discard, resp.Body)
-		_ = resp.Body.Close()
-	}
+		time.Sleep(10 * time.Second)
+		for _, policy := range []fairlimit.Quota{
+			fairlimit.PerSecond(3), fairlimit.PerSecond(10), {Permits: 30, Per: 10 * time.Second},
+		} {
+			const strictFor = 60 * time.Second
+			upstream.change(policy)
+			time.Sleep(time.Until(upstream.strict) + strictFor)
+			upstream.mu.Lock()
+			assert.Zero(t, upstream.refused, policy)
+			assert.GreaterOrEqual(t, upstream.since(upstream.strict), int(strictFor/policy.Per)*policy.Permits*9/10, policy)
+			upstream.mu.Unlock()
+		}
+		stop()
+		callers.Wait()
+	})
 }

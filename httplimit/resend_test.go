@@ -7,7 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"strings"
+	"net/http/httptrace"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -16,15 +16,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/httplimit"
 )
 
-// hangUp is a server that reads its second request and closes the connection. It
-// counts requests.
-func hangUp(t *testing.T) (url string, base *http.Transport, reached *atomic.Int64) {
-	base, reached = &http.Transport{}, &atomic.Int64{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, _ = io.Copy(io.Discard, r.Body)
+// A server reads its second request and closes the connection.
+func TestAGetThatIsSentAgainTakesATurnAgain(t *testing.T) {
+	var reached atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if reached.Add(1) == 2 {
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if assert.NoError(t, err) {
@@ -32,87 +29,47 @@ func hangUp(t *testing.T) (url string, base *http.Transport, reached *atomic.Int
 			}
 		}
 	}))
-	t.Cleanup(func() {
-		base.CloseIdleConnections()
-		server.Close()
-	})
-	return server.URL, base, reached
-}
-
-func TestAGetThatIsSentAgainTakesATurnAgain(t *testing.T) {
-	l := limiter(t, fairlimit.PerHour(10))
-	url, base, reached := hangUp(t)
-	transport := &httplimit.Transport{Limiter: l, Base: base}
-	for range 2 {
-		code, _ := get(t, transport, url)
-		assert.Equal(t, http.StatusOK, code)
-	}
-	assert.EqualValues(t, 3, reached.Load())
-	assert.Equal(t, 10-3, status(t, l).Available)
-}
-
-func TestAGetThatGetsNoSecondTurnIsNotSentAgain(t *testing.T) {
-	l := limiter(t, fairlimit.PerHour(2))
-	url, base, reached := hangUp(t)
-	transport := &httplimit.Transport{Limiter: l, Base: base}
-	get(t, transport, url)
-	c := &http.Client{Transport: transport, Timeout: time.Minute}
-	began := time.Now()
-	_, err := c.Get(url)
-	require.ErrorAs(t, err, new(*fairlimit.RefusedError))
-	require.Less(t, time.Since(began), time.Minute, "it is refused at once")
-	assert.EqualValues(t, 2, reached.Load())
-	require.NoError(t, l.Reset(t.Context()))
-	code, _ := get(t, transport, url)
-	assert.Equal(t, http.StatusOK, code)
-}
-
-// A POST that may be repeated is one with this key. Its body is sent again.
-func TestTheLastTurnOfARequestIsSettled(t *testing.T) {
-	q := counting(t, 10)
-	url, base, reached := hangUp(t)
-	transport := &httplimit.Transport{
-		Limiter: q, Base: base, Amounts: tokens(100),
-		Used: used("tokens", 10),
-	}
-	for range 2 {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader("ping"))
-		require.NoError(t, err)
-		req.Header.Set("Idempotency-Key", "1")
-		resp, err := transport.RoundTrip(req)
-		require.NoError(t, err)
-		require.NoError(t, resp.Body.Close())
-	}
-	assert.EqualValues(t, 3, reached.Load())
-	require.Eventually(t, func() bool { return left(t, q) == 1000-10-100-10 }, 10*time.Second, time.Millisecond)
-}
-
-// refusing is a server of HTTP/2 that refuses so many streams.
-type refusing struct {
-	streams int
-	reached atomic.Int64
-}
-
-// start starts the server, and returns its URL and what sends to it.
-func (r *refusing) start(t *testing.T) (string, *http.Transport) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go r.serve(conn)
+	defer server.Close()
+	base := &http.Transport{}
+	defer base.CloseIdleConnections()
+	for _, turns := range []int{3, 2} {
+		r := newRig(t)
+		r.Base = base
+		require.NoError(t, r.queue.WaitN(t.Context(), 1000-turns))
+		reached.Store(0)
+		r.get(t, server.URL)
+		if turns == 3 {
+			r.get(t, server.URL)
+		} else {
+			began := time.Now()
+			_, err := (&http.Client{Transport: r.Transport, Timeout: time.Minute}).Get(server.URL)
+			require.ErrorAs(t, err, new(*fairlimit.RefusedError))
+			require.Less(t, time.Since(began), time.Minute, "it is refused at once")
 		}
-	}()
-	base := &http.Transport{Protocols: new(http.Protocols)}
-	base.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(func() {
-		base.CloseIdleConnections()
-		_ = listener.Close()
+		assert.EqualValues(t, turns, reached.Load())
+		calls, _ := r.left(t)
+		assert.Zero(t, calls)
+	}
+}
+
+// repeats is a base of one's own that sends twice, and tells.
+func repeats(req *http.Request) (*http.Response, error) {
+	trace := httptrace.ContextClientTrace(req.Context())
+	for range 2 {
+		trace.GotConn(httptrace.GotConnInfo{})
+		trace.WroteHeaderField("Host", nil)
+	}
+	return new(upstream).RoundTrip(req)
+}
+
+func TestTheLastTurnOfARequestIsSettled(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
+		r.Base, r.Amounts, r.Used = sender(repeats), tokens(100), used("tokens", 10)
+		r.get(t, url)
+		calls, tokens := r.left(t)
+		assert.Equal(t, 1000-2, calls)
+		assert.Equal(t, 1000-100-10, tokens)
 	})
-	return "http://" + listener.Addr().String(), base
 }
 
 // Types of frames, and what else of RFC 9113 and RFC 7541 is needed.
@@ -123,7 +80,8 @@ const (
 	status200                               = 0x88
 )
 
-func (r *refusing) serve(conn net.Conn) {
+// refuse is a server of HTTP/2 that refuses some streams. It counts all.
+func refuse(conn net.Conn, streams, reached *atomic.Int64) {
 	defer func() { _ = conn.Close() }()
 	in := bufio.NewReader(conn)
 	write := func(kind, flags byte, stream uint32, payload ...byte) {
@@ -143,7 +101,7 @@ func (r *refusing) serve(conn net.Conn) {
 		switch {
 		case kind == settingsFrame && flags&ack == 0:
 			write(settingsFrame, ack, 0)
-		case kind == headersFrame && r.reached.Add(1) <= int64(r.streams):
+		case kind == headersFrame && reached.Add(1) <= streams.Load():
 			write(resetFrame, 0, stream, 0, 0, 0, refusedStream)
 		case kind == headersFrame:
 			write(headersFrame, endOfHeaders|endOfStream, stream, status200)
@@ -152,17 +110,31 @@ func (r *refusing) serve(conn net.Conn) {
 }
 
 func TestAStreamThatIsSentAgainTakesATurnAgain(t *testing.T) {
-	r := &refusing{streams: 1}
-	url, base := r.start(t)
-	l := limiter(t, fairlimit.PerHour(3))
-	transport := &httplimit.Transport{Limiter: l, Base: base}
-	code, _ := get(t, transport, url)
+	var streams, reached atomic.Int64
+	base := &http.Transport{Protocols: new(http.Protocols)}
+	base.Protocols.SetUnencryptedHTTP2(true)
+	defer base.CloseIdleConnections()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = listener.Close() }()
+	go func() {
+		for conn, err := listener.Accept(); err == nil; conn, err = listener.Accept() {
+			go refuse(conn, &streams, &reached)
+		}
+	}()
+	url := "http://" + listener.Addr().String()
+	r := newRig(t)
+	r.Base = base
+	streams.Store(1)
+	code, _ := r.get(t, url)
 	assert.Equal(t, http.StatusOK, code)
-	assert.EqualValues(t, 2, r.reached.Load())
-	assert.Equal(t, 3-2, status(t, l).Available)
+	assert.EqualValues(t, 2, reached.Load())
+	calls, _ := r.left(t)
+	assert.Equal(t, 1000-2, calls)
 
-	r.streams = 9 // its second sending gets no turn
-	_, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Get(url)
+	require.NoError(t, r.queue.WaitN(t.Context(), 1000-3))
+	streams.Store(9) // its second sending gets no turn
+	_, err = (&http.Client{Transport: r.Transport, Timeout: time.Minute}).Get(url)
 	require.ErrorAs(t, err, new(*fairlimit.RefusedError))
-	assert.EqualValues(t, 3, r.reached.Load())
+	assert.EqualValues(t, 3, reached.Load())
 }

@@ -29,19 +29,15 @@ func TestEveryFormOfATimeIsRead(t *testing.T) {
 		"120":                          2 * time.Minute,
 		"  120 ":                       2 * time.Minute,
 		"0":                            0,
-		"2.0":                          2 * time.Second,        // Shopify
-		"0.65":                         650 * time.Millisecond, // Discord
+		"2.0":                          2 * time.Second, // Shopify
 		".3":                           300 * time.Millisecond,
 		"33011.5":                      9*time.Hour + 10*time.Minute + 11500*time.Millisecond, // Cerebras
 		"6m0s":                         6 * time.Minute,                                       // OpenAI
-		"1m30s":                        90 * time.Second,
 		"20ms":                         20 * time.Millisecond,
-		"7.66s":                        7660 * time.Millisecond,  // Groq
 		"823.54µs":                     823540 * time.Nanosecond, // Traefik
 		"1772366460":                   time.Minute,              // GitHub, Okta, X, Docker Hub
 		"1772366460.125":               60125 * time.Millisecond, // Discord
 		"1772366460250":                60250 * time.Millisecond, // OpenRouter, Linear
-		"1772366460000000":             time.Minute,
 		"1772366460000000000":          time.Minute,
 		"1772366399":                   0,
 		"99999999999999999999999":      longest,
@@ -54,16 +50,12 @@ func TestEveryFormOfATimeIsRead(t *testing.T) {
 		"sun, 01 mar 2026 12:00:30 gmt":                                      30 * time.Second,
 		"Sun, 1 Mar 2026 12:00:30 GMT":                                       30 * time.Second,
 		"Sun, 01 Mar 2026 14:00:30 +0200":                                    30 * time.Second, // Go's RFC1123Z
-		"Sun, 01 Mar 2026 05:00:30 -0700":                                    30 * time.Second,
-		"Sun, 01 Mar 2026 12:00:30.5 GMT":                                    30500 * time.Millisecond,
 		"1 Mar 2026 12:00:30 GMT":                                            30 * time.Second,
 		"Sunday, 01-Mar-26 12:00:30 GMT":                                     30 * time.Second,
-		"Sunday, 01-Mar-26 12:00:30 UTC":                                     30 * time.Second,
 		"Sun, 01-Mar-2026 12:00:30 GMT":                                      30 * time.Second,
 		"Sun Mar  1 12:00:30 2026":                                           30 * time.Second,
 		"Sun Mar 01 2026 13:00:30 GMT+0100 (Central European Standard Time)": 30 * time.Second, // lemlist
 		"2026-03-01T12:00:30Z":                                               30 * time.Second, // Anthropic, Zoom
-		"2026-03-01T12:00:30.250Z":                                           30250 * time.Millisecond,
 		"2026-03-01T14:00:30+02:00":                                          30 * time.Second, // Vimeo, Yelp
 		"2026-03-01T14:00:30+0200":                                           30 * time.Second,
 		"2026-03-01T12:01Z":                                                  time.Minute, // Jira
@@ -74,7 +66,6 @@ func TestEveryFormOfATimeIsRead(t *testing.T) {
 		"2026-03-01 12:00:30.5 +0000 UTC":                                    30500 * time.Millisecond, // Go
 		"2026-03-01 13:00:30 +0100 CET m=+0.001":                             30 * time.Second,
 		"Sun, 01 Mar 2026 11:59:59 GMT":                                      0,
-		"Mon, 01 Jan 0001 00:00:00 GMT":                                      0,
 		"Fri, 31 Dec 9999 23:59:59 GMT":                                      longest,
 
 		"": unread, ".": unread, "-30": unread, "NaN": unread, "1e3": unread, "٣٠": unread, "soon": unread,
@@ -93,11 +84,7 @@ func TestEveryFormOfATimeIsRead(t *testing.T) {
 // read checks what a response with these headers says.
 func read(t *testing.T, what string, want time.Duration, header ...string) {
 	t.Helper()
-	resp := &http.Response{Header: http.Header{}}
-	for i := 0; i < len(header); i += 2 {
-		resp.Header.Add(header[i], header[i+1])
-	}
-	pause, ok := httplimit.RetryAfter(resp, received)
+	pause, ok := httplimit.RetryAfter(&http.Response{Header: headers(header...)}, received)
 	assert.Equal(t, want != unread, ok, what)
 	assert.Equal(t, max(0, want), pause, what)
 }

@@ -14,16 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fairlimittest"
-	"github.com/fairlimit/fairlimit/httplimit"
 )
-
-// counting is a queue that counts tokens as well.
-func counting(t *testing.T, calls int, opts ...fairlimit.Option) *fairlimit.Queue {
-	t.Helper()
-	opts = append(opts, fairlimit.WithUnit("tokens", fairlimit.PerHour(1000)), fairlimit.WithGuard(0))
-	return fairlimittest.New(t, fairlimit.PerHour(calls), opts...)
-}
 
 func tokens(n int) func(*http.Request) fairlimit.Amounts {
 	return func(*http.Request) fairlimit.Amounts { return fairlimit.Amounts{"tokens": n} }
@@ -34,27 +25,16 @@ func used(unit string, n int) func(*http.Response, []byte) (fairlimit.Amounts, b
 	return func(*http.Response, []byte) (fairlimit.Amounts, bool) { return fairlimit.Amounts{unit: n}, true }
 }
 
-func left(t *testing.T, q *fairlimit.Queue) int {
-	t.Helper()
-	return status(t, q).Units["tokens"].Available
-}
-
-// answering is a base that answers with a body.
-func answering(body io.ReadCloser) sender {
-	return func(*http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
-	}
-}
-
 func TestARequestIsSettledToWhatItUsed(t *testing.T) {
-	const all = -1
-	long := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
-	tail := long[1<<20-(64<<10):]
-	for name, test := range map[string]struct {
+	type reading struct {
 		body string
 		read int    // so much at once
 		want string // what Used is told
-	}{
+	}
+	const all = -1
+	long := strings.Repeat("0123456789abcdef", 1<<16) // 1 MiB
+	tail := long[1<<20-(64<<10):]
+	each(t, map[string]reading{
 		"read to its end":  {"an answer", all, "an answer"},
 		"closed early":     {"an answer", 4, "an a"},
 		"closed unread":    {"an answer", 0, ""},
@@ -62,84 +42,79 @@ func TestARequestIsSettledToWhatItUsed(t *testing.T) {
 		"longer":           {long + "!", all, tail[1:] + "!"},
 		"much longer":      {strings.Repeat(long, 3), all, tail},
 		"read all at once": {strings.Repeat(long, 3), 3 << 20, tail},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				q, told := counting(t, 10), 0
-				transport := &httplimit.Transport{
-					Limiter: q, Amounts: tokens(600), Base: answering(io.NopCloser(strings.NewReader(test.body))),
-					Used: func(_ *http.Response, body []byte) (fairlimit.Amounts, bool) {
-						told++
-						assert.True(t, test.want == string(body), "%d bytes, want %d", len(body), len(test.want))
-						return fairlimit.Amounts{"tokens": 100}, true
-					},
-				}
-				resp, err := (&http.Client{Transport: transport}).Get("http://upstream")
-				require.NoError(t, err)
-				assert.Equal(t, 400, left(t, q))
-				if test.read == all {
-					_, err = io.ReadAll(resp.Body)
-				} else {
-					_, err = io.ReadFull(resp.Body, make([]byte, test.read))
-				}
-				require.NoError(t, err)
-				require.NoError(t, resp.Body.Close())
-				require.NoError(t, resp.Body.Close())
-				synctest.Wait()
-				assert.Equal(t, 900, left(t, q))
-				assert.Equal(t, 9, status(t, q).Available)
-				assert.Equal(t, 1, told)
-			})
-		})
-	}
+	}, func(t *testing.T, r *rig, c reading) {
+		told := 0
+		r.upstream.body = io.NopCloser(strings.NewReader(c.body))
+		r.Amounts = tokens(600)
+		r.Used = func(_ *http.Response, body []byte) (fairlimit.Amounts, bool) {
+			told++
+			assert.True(t, c.want == string(body), "%d bytes, want %d", len(body), len(c.want))
+			return fairlimit.Amounts{"tokens": 100}, true
+		}
+		resp, err := (&http.Client{Transport: r.Transport}).Get(url)
+		require.NoError(t, err)
+		_, left := r.left(t)
+		assert.Equal(t, 400, left)
+		if c.read == all {
+			_, err = io.ReadAll(resp.Body)
+		} else {
+			_, err = io.ReadFull(resp.Body, make([]byte, c.read))
+		}
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.NoError(t, resp.Body.Close())
+		calls, left := r.left(t)
+		assert.Equal(t, 999, calls)
+		assert.Equal(t, 900, left)
+		assert.Equal(t, 1, told)
+	})
 }
 
 // What is not settled counts as it was reserved. Without Amounts that is one call.
 func TestWhatIsNotKnownStaysReserved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		q := counting(t, 10)
-		var told error
-		transport := &httplimit.Transport{
-			Limiter: q, Amounts: tokens(100), OnError: func(err error) { told = err },
-			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { return nil, false },
-			Base: sender(func(*http.Request) (*http.Response, error) { return nil, assert.AnError }),
+	bubble(t, func(t *testing.T, r *rig) {
+		leaves := func(want int) {
+			t.Helper()
+			_, left := r.left(t)
+			assert.Equal(t, want, left)
 		}
-		_, err := (&http.Client{Transport: transport}).Get("http://upstream")
+		r.Amounts = tokens(100)
+		r.Used = func(*http.Response, []byte) (fairlimit.Amounts, bool) { return nil, false }
+		r.get(t, url)
+		r.Base = sender(func(*http.Request) (*http.Response, error) { return nil, assert.AnError })
+		_, err := (&http.Client{Transport: r.Transport}).Get(url)
 		require.ErrorIs(t, err, assert.AnError)
-		transport.Base = answering(http.NoBody)
-		get(t, transport, "http://upstream")
-		transport.Used = used("points", 1)
-		get(t, transport, "http://upstream")
+		leaves(800)
+		r.Base, r.Used = r.upstream, used("points", 1)
+		r.get(t, url)
+		leaves(700)
 		synctest.Wait()
-		require.ErrorIs(t, told, fairlimit.ErrUnknownUnit)
-		assert.Equal(t, 700, left(t, q))
-
-		transport.Amounts, transport.Used = nil, used("tokens", 70)
-		get(t, transport, "http://upstream")
-		time.Sleep(time.Second)
-		assert.Equal(t, 630, left(t, q))
+		require.ErrorIs(t, r.told, fairlimit.ErrUnknownUnit)
+		r.Amounts, r.Used = nil, used("tokens", 70)
+		r.get(t, url)
+		leaves(630)
 	})
 }
 
 // One caller sends one request after the other. All are settled in the end.
 func TestSettlementsOfABusyTransportGoTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const requests, took = 200, time.Millisecond
+		const requests = 200
 		var asked atomic.Int32
-		q := counting(t, requests, fairlimit.WithTrace(&fairlimit.Trace{
+		r := newRig(t, fairlimit.WithTrace(&fairlimit.Trace{
 			Asked: func(op string, _ int, _ time.Duration, _ error) {
 				if op == "release" {
 					asked.Add(1)
 				}
 			},
 		}))
-		transport := &httplimit.Transport{Limiter: q, Amounts: tokens(5), Base: &upstream{}, Used: used("tokens", 1)}
+		r.Amounts, r.Used = tokens(5), used("tokens", 1)
 		for range requests {
-			time.Sleep(took)
-			get(t, transport, "http://upstream")
+			time.Sleep(time.Millisecond)
+			r.get(t, url)
 		}
-		time.Sleep(time.Second)
-		assert.Equal(t, 1000-requests, left(t, q))
+		_, left := r.left(t)
+		assert.Equal(t, 1000-requests, left)
 		// Fifty come in 50 ms. Some of them may find the line empty, and go alone.
 		assert.LessOrEqual(t, int(asked.Load()), requests/4)
 	})
@@ -147,14 +122,12 @@ func TestSettlementsOfABusyTransportGoTogether(t *testing.T) {
 
 // A caller may close while it reads, as one that gives up does.
 func TestABodyMayBeClosedWhileItIsRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
+	bubble(t, func(t *testing.T, r *rig) {
 		read, write := io.Pipe()
 		settled := 0
-		transport := &httplimit.Transport{
-			Limiter: counting(t, 10), Amounts: tokens(1), Base: answering(read),
-			Used: func(*http.Response, []byte) (fairlimit.Amounts, bool) { settled++; return nil, false },
-		}
-		resp, err := (&http.Client{Transport: transport}).Get("http://upstream")
+		r.upstream.body = read
+		r.Used = func(*http.Response, []byte) (fairlimit.Amounts, bool) { settled++; return nil, false }
+		resp, err := (&http.Client{Transport: r.Transport}).Get(url)
 		require.NoError(t, err)
 		var both sync.WaitGroup
 		both.Go(func() { _, _ = io.Copy(io.Discard, resp.Body) })

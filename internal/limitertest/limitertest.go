@@ -95,7 +95,7 @@ func Happens(t *fairlimit.Trace) {
 
 // Pausing is a limiter that writes down its pauses.
 type Pausing struct {
-	fairlimit.Limiter
+	*fairlimit.Queue
 	Err error // what Pause returns
 
 	mu     sync.Mutex
