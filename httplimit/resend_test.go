@@ -64,7 +64,9 @@ func repeats(req *http.Request) (*http.Response, error) {
 
 func TestTheLastTurnOfARequestIsSettled(t *testing.T) {
 	bubble(t, func(t *testing.T, r *rig) {
-		r.Base, r.Amounts, r.Used = sender(repeats), tokens(100), used("tokens", 10)
+		reserved := 0
+		r.Amounts = func(*http.Request) fairlimit.Amounts { reserved += 100; return fairlimit.Amounts{"tokens": reserved} }
+		r.Base, r.Used = sender(repeats), used("tokens", 10)
 		r.get(t, url)
 		calls, tokens := r.left(t)
 		assert.Equal(t, 1000-2, calls)
