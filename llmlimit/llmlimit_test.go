@@ -2,7 +2,6 @@ package llmlimit_test
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"math"
@@ -21,9 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/httplimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
-	"github.com/fairlimit/fairlimit/internal/llmtest"
-	"github.com/fairlimit/fairlimit/internal/pipe"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 	"github.com/fairlimit/fairlimit/llmlimit"
 )
@@ -48,20 +46,20 @@ func queue(t testing.TB, rdb redis.UniversalClient, of units, opts ...fairlimit.
 	return q
 }
 
-// request is one for an answer of so many tokens, in the words of all providers.
-func request(
-	ctx context.Context, url string, n, tokens, most, characters int, took time.Duration, fields string,
-) *http.Request {
-	body := fmt.Sprintf(`{"model":"m","number":%d,"output":%d,"took":%d,"max_tokens":%d%s,"messages":[%q]}`,
-		n, tokens, took, most, fields, strings.Repeat("why ", max(0, characters-100)/4))
-	req, _ := http.NewRequestWithContext(ctx, http.MethodPost, url, strings.NewReader(body))
+// request is one for an answer of so many tokens.
+func request(t *testing.T, n, tokens, most, characters int, took time.Duration) *http.Request {
+	t.Helper()
+	body := fmt.Sprintf(`{"model":"m","number":%d,"output":%d,"took":%d,"max_tokens":%d,"messages":[%q]}`,
+		n, tokens, took, most, strings.Repeat("why ", max(0, characters-100)/4))
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://llm/v1/messages", strings.NewReader(body))
+	require.NoError(t, err)
 	req.Header.Set("Content-Type", "application/json")
 	return req
 }
 
 // send returns the status, and the answer once it was read.
 func send(transport http.RoundTripper, req *http.Request) (int, string, error) {
-	resp, err := (&http.Client{Transport: transport}).Do(req)
+	resp, err := transport.RoundTrip(req)
 	if err != nil {
 		return 0, "", err
 	}
@@ -70,179 +68,108 @@ func send(transport http.RoundTripper, req *http.Request) (int, string, error) {
 	return resp.StatusCode, string(answer), err
 }
 
-const messages = "http://anthropic/v1/messages"
-
-// Four processes with five callers each share the budgets of a provider. Nobody is
+// Four processes with five callers each share the budgets of Anthropic. Nobody is
 // turned away, all go in the order in which they asked, and little is unused.
 func TestProcessesKeepTheBudgetsOfAProvider(t *testing.T) {
-	perMinute := fairlimit.PerMinute
-	tokens := units{"": perMinute(200), llmlimit.Tokens: perMinute(20_000)}
-	for name, test := range map[string]struct {
-		provider llmlimit.Provider
-		upstream func(units) *llmtest.Upstream
-		units    units
-		url      string
-		fields   string
-		most     int
-		guard    time.Duration
-		unit     string // of which so much is to be used
-		part     float64
-		calls    int     // in all
-		worst    float64 // of the quota, in any window
-	}{
-		"OpenAI": {
-			provider: llmlimit.OpenAI, upstream: llmtest.OpenAI, units: tokens,
-			url: "http://openai/v1/chat/completions", most: 400,
-			unit: llmlimit.Tokens, part: 0.8, calls: 150, worst: 1,
-		},
-		"Azure": {
-			provider: llmlimit.Azure, upstream: llmtest.Azure, units: tokens,
-			url: "http://azure/openai/deployments/m/chat/completions", most: 400,
-			fields: `,"stream":true,"stream_options":{"include_usage":true}`,
-			unit:   llmlimit.Tokens, part: 0.7, calls: 100, worst: 1,
-		},
-		"Anthropic": {
-			provider: llmlimit.Anthropic, upstream: llmtest.Anthropic,
-			units: units{"": perMinute(200), input: perMinute(80_000), output: perMinute(20_000)},
-			url:   messages, fields: `,"stream":true`, most: 4096, guard: 4 * time.Second,
-			unit: output, part: 0.8, calls: 200, worst: 1.15,
-		},
-	} {
-		test.calls = redistest.Long(test.calls/2, test.calls)
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				server, upstream, began := redistest.Mini(t), test.upstream(test.units), time.Now()
-				base, asked := pipe.Serve(t, upstream), make([]time.Time, test.calls)
-				var callers sync.WaitGroup
-				var next atomic.Int64
-				for process := range 4 {
-					q := queue(t, server.NewClient(t), test.units, fairlimit.WithGuard(max(test.guard, 250*time.Millisecond)))
-					transport := llmlimit.New(q, test.provider)
-					transport.Base = base
-					transport.OnError = func(err error) { t.Error(err) }
-					for caller := range 5 {
-						random := rand.New(rand.NewPCG(uint64(process), uint64(caller)))
-						callers.Go(func() {
-							time.Sleep(time.Duration(process+4*caller) * time.Millisecond)
-							for n := int(next.Add(1)) - 1; n < test.calls; n = int(next.Add(1)) - 1 {
-								tokens := int(200 * math.Exp(0.6*random.NormFloat64()))
-								took := time.Duration(tokens) * 5 * time.Millisecond
-								asked[n] = time.Now()
-								status, _, err := send(transport, request(t.Context(), test.url,
-									n, tokens, test.most, 300+random.IntN(1500), took, test.fields))
-								assert.NoError(t, err)
-								assert.Equal(t, http.StatusOK, status)
-							}
-						})
+	synctest.Test(t, func(t *testing.T) {
+		const count = 200
+		perMinute := fairlimit.PerMinute
+		quotas := units{"": perMinute(200), input: perMinute(80_000), output: perMinute(20_000)}
+		server, upstream, began := redistest.Mini(t), newUpstream(quotas), time.Now()
+		asked := make([]time.Time, count)
+		var callers sync.WaitGroup
+		var next atomic.Int64
+		for process := range 4 {
+			q := queue(t, server.NewClient(t), quotas, fairlimit.WithGuard(4*time.Second))
+			transport := llmlimit.New(q, llmlimit.Anthropic)
+			transport.Base, transport.OnError = upstream, func(err error) { t.Error(err) }
+			for caller := range 5 {
+				random := rand.New(rand.NewPCG(uint64(process), uint64(caller)))
+				callers.Go(func() {
+					time.Sleep(time.Duration(process+4*caller) * time.Millisecond)
+					for n := int(next.Add(1)) - 1; n < count; n = int(next.Add(1)) - 1 {
+						tokens := int(200 * math.Exp(0.6*random.NormFloat64()))
+						took := time.Duration(tokens) * 5 * time.Millisecond
+						asked[n] = time.Now()
+						status, _, err := send(transport, request(t, n, tokens, 4096, 300+random.IntN(1500), took))
+						assert.NoError(t, err)
+						assert.Equal(t, http.StatusOK, status)
 					}
-				}
-				callers.Wait()
-				synctest.Wait()
+				})
+			}
+		}
+		callers.Wait()
+		synctest.Wait()
 
-				calls, refused := upstream.Calls()
-				assert.Len(t, calls, test.calls)
-				assert.Zero(t, refused)
-				slices.SortStableFunc(calls, func(a, b llmtest.Call) int { return asked[a.Number].Compare(asked[b.Number]) })
-				inOrder := slices.IsSortedFunc(calls, func(a, b llmtest.Call) int { return a.At.Compare(b.At) })
-				assert.True(t, inOrder)
-				took := time.Since(began)
-				for unit, quota := range test.units {
-					used, worst := upstream.Used(unit)
-					part := float64(used) / (float64(quota.Permits) * took.Minutes())
-					full := float64(worst) / float64(quota.Permits)
-					t.Logf("%q: %.0f %% used in %v, windows %.0f %% full", unit, 100*part, took, 100*full)
-					assert.LessOrEqual(t, full, test.worst, unit)
-					if unit == test.unit {
-						assert.Greater(t, part, test.part, unit)
-					}
-				}
-			})
-		})
-	}
+		assert.Len(t, upstream.calls, count)
+		assert.Zero(t, upstream.refused)
+		slices.SortStableFunc(upstream.calls, func(a, b call) int { return asked[a.number].Compare(asked[b.number]) })
+		inOrder := slices.IsSortedFunc(upstream.calls, func(a, b call) int { return a.at.Compare(b.at) })
+		assert.True(t, inOrder)
+		for unit, quota := range quotas {
+			assert.LessOrEqual(t, float64(upstream.worst[unit]), 1.15*float64(quota.Permits), unit)
+		}
+		used := float64(upstream.sum(output, time.Time{})) / time.Since(began).Minutes()
+		assert.Greater(t, used, 0.8*float64(quotas[output].Permits))
+	})
 }
 
-// anthropic is a queue of Anthropic's units, and what takes its turns.
-func anthropic(t *testing.T, base http.RoundTripper, rdb redis.UniversalClient, outputs int) (
-	*fairlimit.Queue, http.RoundTripper,
-) {
+// anthropic runs a test with a queue of Anthropic's units, and what takes its turns.
+func anthropic(t *testing.T, outputs int, test func(t *testing.T, q *fairlimit.Queue, transport http.RoundTripper)) {
 	t.Helper()
-	q := queue(t, rdb, ofAnthropic(outputs))
-	transport := llmlimit.New(q, llmlimit.Anthropic)
-	transport.Base = base
-	return q, transport
-}
-
-func ofAnthropic(outputs int) units {
-	return units{"": fairlimit.PerHour(10), input: fairlimit.PerHour(10_000), output: fairlimit.PerHour(outputs)}
+	quotas := units{"": fairlimit.PerHour(10), input: fairlimit.PerHour(10_000), output: fairlimit.PerHour(outputs)}
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		q := queue(t, rdb, quotas)
+		transport := llmlimit.New(q, llmlimit.Anthropic)
+		transport.Base = newUpstream(quotas)
+		test(t, q, transport)
+	})
 }
 
 func available(t *testing.T, q *fairlimit.Queue, unit string) int {
 	t.Helper()
+	synctest.Wait()
 	return limitertest.Status(t, q).Units[unit].Available
 }
 
-func TestAStreamIsSettledOnceItIsOver(t *testing.T) {
-	for name, test := range map[string]struct {
-		deltas int // that are read
-		output int
-	}{
-		"read to its end": {5, 200},
-		"closed early":    {2, 100},
-	} {
-		t.Run(name, func(t *testing.T) {
-			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				q, transport := anthropic(t, pipe.Serve(t, llmtest.Anthropic(ofAnthropic(8_000))), rdb, 8_000)
-				resp, err := transport.RoundTrip(request(t.Context(), messages, 0, 200, 500, 500, 4*time.Second, `,"stream":true`))
-				require.NoError(t, err)
-				assert.Equal(t, 7500, available(t, q, output), "reserved until then")
-				lines, seen := bufio.NewScanner(resp.Body), 0
-				for seen < test.deltas && lines.Scan() {
-					seen += strings.Count(lines.Text(), "text_delta")
-				}
-				require.NoError(t, resp.Body.Close())
-				synctest.Wait()
-				assert.Equal(t, 8000-test.output, available(t, q, output))
-				assert.Equal(t, 9, limitertest.Status(t, q).Available)
-			})
-		})
-	}
-}
-
-func TestARequestThatIsRefusedIsNotSent(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		of := units{"": fairlimit.PerHour(10), llmlimit.Tokens: fairlimit.PerHour(1000)}
-		q, upstream := queue(t, rdb, of), llmtest.OpenAI(of)
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		ask := func(transport http.RoundTripper, most int) error {
-			_, _, err := send(transport, request(ctx, "http://openai/v1/chat/completions", 0, 10, most, 0, 0, ""))
-			return err
+func TestAStreamThatIsClosedEarlyIsSettledToWhatWasSeen(t *testing.T) {
+	anthropic(t, 8000, func(t *testing.T, q *fairlimit.Queue, transport http.RoundTripper) {
+		resp, err := transport.RoundTrip(request(t, 0, 200, 500, 500, 4*time.Second))
+		require.NoError(t, err)
+		assert.Equal(t, 7500, available(t, q, output), "reserved until then")
+		lines, seen := bufio.NewScanner(resp.Body), 0
+		for seen < 2 && lines.Scan() {
+			seen += strings.Count(lines.Text(), "text_delta")
 		}
-		transport := llmlimit.New(q, llmlimit.OpenAI)
-		transport.Base = pipe.Serve(t, upstream)
-		require.ErrorIs(t, ask(transport, 1001), fairlimit.ErrExceedsQuota)
-		require.NoError(t, ask(transport, 1000))
-		var refused *fairlimit.RefusedError
-		require.ErrorAs(t, ask(transport, 1), &refused)
-		assert.Greater(t, refused.Wait, 50*time.Minute)
-
-		require.ErrorIs(t, ask(llmlimit.New(q, llmlimit.Anthropic), 1), fairlimit.ErrUnknownUnit)
-		require.ErrorIs(t, ask(llmlimit.New(nil, llmlimit.OpenAI), 1), fairlimit.ErrInvalidOption)
-		require.ErrorIs(t, ask(llmlimit.New(q, llmlimit.Provider{}), 1), fairlimit.ErrInvalidOption)
-		calls, _ := upstream.Calls()
-		assert.Len(t, calls, 1)
+		require.NoError(t, resp.Body.Close())
+		assert.Equal(t, 8000-100, available(t, q, output))
+		assert.Equal(t, 9, limitertest.Status(t, q).Available)
+		time.Sleep(time.Second) // until the upstream sees that nobody reads
 	})
 }
 
 // A first guess of 512 tokens would keep all requests from a quota of 300.
 func TestAGuessFitsTheQuota(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q, transport := anthropic(t, pipe.Serve(t, llmtest.Anthropic(ofAnthropic(300))), rdb, 300)
-		status, _, err := send(transport, request(t.Context(), messages, 0, 100, 4096, 500, 0, ""))
+	anthropic(t, 300, func(t *testing.T, q *fairlimit.Queue, transport http.RoundTripper) {
+		status, _, err := send(transport, request(t, 0, 100, 4096, 500, 0))
 		require.NoError(t, err)
 		require.Equal(t, http.StatusOK, status)
-		synctest.Wait()
 		assert.Equal(t, 200, available(t, q, output))
+	})
+}
+
+// What else is refused is tested in httplimit.
+func TestWhatIsNotConfiguredIsNotSent(t *testing.T) {
+	anthropic(t, 300, func(t *testing.T, q *fairlimit.Queue, _ http.RoundTripper) {
+		for want, transport := range map[error]*httplimit.Transport{
+			fairlimit.ErrUnknownUnit:   llmlimit.New(q, llmlimit.OpenAI),
+			fairlimit.ErrInvalidOption: llmlimit.New(nil, llmlimit.OpenAI),
+		} {
+			_, _, err := send(transport, request(t, 0, 1, 1, 0, 0))
+			require.ErrorIs(t, err, want)
+		}
+		_, _, err := send(llmlimit.New(q, llmlimit.Provider{}), request(t, 0, 1, 1, 0, 0))
+		require.ErrorIs(t, err, fairlimit.ErrInvalidOption)
 	})
 }
 
@@ -265,38 +192,32 @@ const retryInfo = `{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","details":
 	`{"@type":"type.googleapis.com/google.rpc.QuotaFailure"},` +
 	`{"@type":"type.googleapis.com/google.rpc.RetryInfo","retryDelay":"37s"}]}}`
 
+// Which answers refuse, and what their headers say, is tested in httplimit.
 func TestWhatPausesTheQueue(t *testing.T) {
-	const tokensLeft, atLeast = "X-Ratelimit-Remaining-Tokens", 2 * time.Second
-	type headers = map[string]string
+	const atLeast = 2 * time.Second
+	inHeader := map[string]string{"Retry-After": "30"}
 	for name, test := range map[string]struct {
 		provider llmlimit.Provider
 		answer   answering
 		want     time.Duration
 	}{
-		"as long as it says": {llmlimit.Anthropic, answering{429, headers{"Retry-After": "30"}, ""}, 30 * time.Second},
-		"until the tokens are back": {llmlimit.OpenAI, answering{429, headers{
-			tokensLeft: "0", "X-Ratelimit-Reset-Tokens": "1m30s", "X-Ratelimit-Reset-Requests": "3h",
-		}, ""}, time.Minute}, // MaxPause
-		"overloaded":          {llmlimit.Anthropic, answering{529, nil, ""}, atLeast},
-		"it does not say":     {llmlimit.OpenAI, answering{429, nil, ""}, atLeast},
-		"the body says":       {llmlimit.Gemini, answering{429, nil, retryInfo}, 37 * time.Second},
-		"in an array":         {llmlimit.Gemini, answering{429, nil, "[" + retryInfo + "\n]"}, 37 * time.Second},
-		"something else":      {llmlimit.OpenAI, answering{500, nil, ""}, 0},
-		"a bad request":       {llmlimit.Anthropic, answering{400, nil, ""}, 0},
-		"all is well, so far": {llmlimit.OpenAI, answering{200, headers{tokensLeft: "0"}, ""}, 0},
+		"as long as it says": {llmlimit.Anthropic, answering{429, inHeader, ""}, 30 * time.Second},
+		"overloaded":         {llmlimit.Anthropic, answering{529, nil, ""}, atLeast},
+		"it does not say":    {llmlimit.OpenAI, answering{429, nil, ""}, atLeast},
+		"unavailable":        {llmlimit.OpenAI, answering{503, nil, ""}, 0},
+		"the body says":      {llmlimit.Gemini, answering{429, nil, retryInfo}, 37 * time.Second},
+		"in an array":        {llmlimit.Gemini, answering{429, nil, "[" + retryInfo + "\n]"}, 37 * time.Second},
 		"for too long": {
 			llmlimit.Gemini, answering{429, nil, strings.Replace(retryInfo, "37s", "3700s", 1)}, time.Minute,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-				of := ofAnthropic(10_000)
-				of[llmlimit.Tokens] = fairlimit.PerHour(10_000)
-				q := queue(t, rdb, of)
+				perHour := fairlimit.PerHour(10_000)
+				q := queue(t, rdb, units{"": perHour, input: perHour, output: perHour, llmlimit.Tokens: perHour})
 				transport := llmlimit.New(q, test.provider)
-				transport.MaxPause = time.Minute
-				transport.Base = test.answer
-				_, answer, err := send(transport, request(t.Context(), "http://llm", 0, 0, 100, 0, 0, ""))
+				transport.MaxPause, transport.Base = time.Minute, test.answer
+				_, answer, err := send(transport, request(t, 0, 0, 100, 0, 0))
 				require.NoError(t, err)
 				assert.Equal(t, test.answer.body, answer)
 				synctest.Wait()
