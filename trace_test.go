@@ -100,6 +100,10 @@ func TestATraceIsToldWhatHappens(t *testing.T) {
 		tells(take, "WARN Redis had lost turns, they count again", refused)
 		must(q.Reset(t.Context()))
 		tells("asked op=reset callers=1")
+		r = reserve(t, q, 1)
+		tells(take, granted, "reserved")
+		must(r.Wait(t.Context()))
+		tells("unreserved", enters, "turn taken confirmed=true", leaves)
 
 		w.is(traffic{before: noConnection})
 		_, err := q.Allow(t.Context())

@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -30,10 +29,10 @@ func TestAClusterSpreadsNamesAndKeepsTheKeysOfOneTogether(t *testing.T) {
 		require.NoError(t, err)
 		_, err = flow.Take(t.Context(), fairlimit.Amounts{"": 1, "tokens": 10})
 		require.NoError(t, err)
-		master, err := rdb.MasterForKey(t.Context(), limitertest.Key(name))
+		master, err := rdb.MasterForKey(t.Context(), keyOf(name))
 		require.NoError(t, err)
 		masters[master.Options().Addr] = true
-		slot := rdb.ClusterKeySlot(t.Context(), limitertest.Key(name)).Val()
+		slot := rdb.ClusterKeySlot(t.Context(), keyOf(name)).Val()
 		keys, err := master.ClusterGetKeysInSlot(t.Context(), int(slot), 10).Result()
 		require.NoError(t, err)
 		require.Len(t, keys, 6, "a head, two logs, flows, the log of one, and quotas")
@@ -66,7 +65,7 @@ func TestASlotOfAClusterThatMovesIsNoError(t *testing.T) {
 	}
 	reserved := func() int { mu.Lock(); defer mu.Unlock(); return len(all) }
 	eventually(t, func() bool { return reserved() > 10 }, "callers call")
-	moveSlot(t, redistest.Cluster(t), limitertest.Key(name))
+	moveSlot(t, redistest.Cluster(t), keyOf(name))
 	before := reserved()
 	eventually(t, func() bool { return reserved() > before+10 }, "callers go on")
 	stop()

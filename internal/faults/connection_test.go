@@ -24,7 +24,7 @@ func TestALostReplyConsumesOnceAtMostAndItsPermitsPassUnused(t *testing.T) {
 	for rdb, faults := range map[redis.UniversalClient]*redistest.Faults{
 		alone: faults, cluster: redistest.Break(cluster),
 	} {
-		for name, e := range engines() {
+		for name, e := range engines {
 			for how, available := range map[redistest.Loss]int{
 				redistest.Unsent: 9, redistest.Unanswered: 8, redistest.Cut: 8,
 			} {

@@ -11,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
+	"github.com/fairlimit/fairlimit/window"
 )
 
 func TestMain(m *testing.M) {
@@ -28,8 +30,15 @@ var (
 	limiter = limitertest.New
 	named   = limitertest.Named
 	status  = limitertest.Status
-	engines = limitertest.Engines
 )
+
+// engines are the options that choose an engine, by its name.
+var engines = map[string]fairlimit.Option{
+	"fair": fairlimit.WithEngine(fair.New), "window": fairlimit.WithEngine(window.New),
+}
+
+// keyOf is the Redis key of a limiter on fair.
+func keyOf(name string) string { return "fairlimit:{" + name + "}" }
 
 // limiterOn is a limiter of ten permits an hour on an engine.
 func limiterOn(t *testing.T, rdb redis.UniversalClient, engine fairlimit.Option) fairlimit.Limiter {

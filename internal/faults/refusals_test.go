@@ -34,7 +34,7 @@ func TestARefusalIsAnErrorThatNamesTheCauseAndConsumesNothing(t *testing.T) {
 				return // in scripts it does not look at replicas
 			}
 			server := redistest.StartServer(t)
-			for name, e := range engines() {
+			for name, e := range engines {
 				rdb, _ := client(t, server.Addr(), time.Second)
 				l := limiterOn(t, rdb, e)
 				require.NoError(t, l.Wait(t.Context()))

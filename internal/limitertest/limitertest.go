@@ -12,9 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/fair"
 	"github.com/fairlimit/fairlimit/internal/redistest"
-	"github.com/fairlimit/fairlimit/window"
 )
 
 // New returns a limiter on fair under a name of its own.
@@ -55,17 +53,6 @@ func Status(t testing.TB, l fairlimit.Limiter) fairlimit.Status {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// Key is the Redis key of a limiter on fair that has the default prefix.
-func Key(name string) string { return "fairlimit:{" + name + "}" }
-
-// Engines are the options that choose an engine, by its name.
-func Engines() map[string]fairlimit.Option {
-	return map[string]fairlimit.Option{
-		"fair":   fairlimit.WithEngine(fair.New),
-		"window": fairlimit.WithEngine(window.New),
-	}
 }
 
 // Happens tells t of what metrics are to show, each time of another number of

@@ -4,16 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
 	"github.com/fairlimit/fairlimit/internal/limitertest"
@@ -50,6 +47,7 @@ func look(ctx context.Context, b *metrics.Books) map[string]float64 {
 	return told.sum
 }
 
+// Which events there are is tested with the trace.
 func TestWhatEachEventCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := newCounts()
@@ -74,40 +72,6 @@ func TestWhatEachEventCounts(t *testing.T) {
 			"callers.waiting": 1, "pause.remaining": 7200, "queue.permits": 3, "queue.delay": 4, "available": 5,
 			"unit.queued tokens": 6, "unit.available tokens": 7,
 		}, look(t.Context(), b))
-	})
-}
-
-func TestWhoWaitsIsCounted(t *testing.T) {
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		c := newCounts()
-		b := metrics.New(c)
-		l := limitertest.New(t, rdb, fairlimit.PerSecond(1), fairlimit.WithTrace(b.Trace()))
-		waiting := func(callers float64) {
-			t.Helper()
-			synctest.Wait()
-			assert.Equal(t, callers, look(t.Context(), b)["callers.waiting"])
-		}
-		require.NoError(t, l.Wait(t.Context())) // at 0 s
-		waiting(0)
-		leaving, leave := context.WithCancel(t.Context())
-		var wg sync.WaitGroup
-		wg.Go(func() { assert.NoError(t, l.Wait(t.Context())) }) // at 1 s
-		synctest.Wait()
-		wg.Go(func() { assert.ErrorIs(t, l.Wait(leaving), context.Canceled) }) // at 2 s
-		waiting(2)
-		reserved, err := l.ReserveN(t.Context(), 1) // at 3 s
-		require.NoError(t, err)
-		waiting(2)
-		wg.Go(func() { assert.NoError(t, reserved.Wait(t.Context())) })
-		waiting(3)
-		leave()
-		waiting(2)
-		wg.Wait()
-		waiting(0)
-		maps.DeleteFunc(c.sum, func(name string, _ float64) bool { return strings.HasPrefix(name, "question") })
-		assert.Equal(t, map[string]float64{
-			"permits granted": 4, "permits taken": 3, "permits left": 1, "permits given_back": 1, "wait.duration": 4,
-		}, c.sum)
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"syscall"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -111,12 +110,6 @@ func (f *Faults) DialHook(next redis.DialHook) redis.DialHook {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.conns[faulty] = true
-		if system, is := conn.(syscall.Conn); is { // go-redis looks whether the connection is still there
-			return struct {
-				*faultyConn
-				syscall.Conn
-			}{faulty, system}, nil
-		}
 		return faulty, nil
 	}
 }

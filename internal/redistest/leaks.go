@@ -4,9 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"runtime"
+	"runtime/pprof"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -16,7 +15,7 @@ import (
 const leakPatience = 10 * time.Second
 
 // Main runs the tests of a package. It fails if a goroutine is left after them.
-// Those of the runtime and of package testing do not count.
+// Those of the runtime do not count.
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 func Main(m *testing.M) {
@@ -34,21 +33,13 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-// goroutines returns the stacks of all goroutines but the caller's own and those
-// of the runtime and of package testing.
+// goroutines returns the stacks of all goroutines but the first, which is the
+// caller's, and those of the runtime.
 func goroutines() [][]byte {
-	buf := make([]byte, 1<<20)
-	n := runtime.Stack(buf, true)
-	for ; n == len(buf); n = runtime.Stack(buf, true) {
-		buf = make([]byte, 2*len(buf))
-	}
-	return slices.DeleteFunc(bytes.Split(bytes.TrimSpace(buf[:n]), []byte("\n\n"))[1:], func(stack []byte) bool {
-		return slices.ContainsFunc(systems, func(own string) bool { return strings.Contains(string(stack), own) })
+	var stacks bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+	all := bytes.Split(bytes.TrimSpace(stacks.Bytes()), []byte("\n\n"))
+	return slices.DeleteFunc(all[1:], func(stack []byte) bool {
+		return bytes.Contains(stack, []byte("created by runtime")) || bytes.Contains(stack, []byte("created by os/signal"))
 	})
-}
-
-var systems = []string{
-	"created by runtime", "created by os/signal", "created by runtime/trace",
-	"created by testing.(*M)", "created by testing.runFuzz", "created by testing.(*T).Run",
-	"created by testing.runTests", "testing.(*T).Parallel(", "testing.(*T).Run(", "testing.(*M).Run(",
 }

@@ -73,14 +73,13 @@ func Nowhere(t testing.TB) *redis.Client {
 
 func needRedis(t testing.TB) {
 	t.Helper()
-	for _, program := range []string{ServerProgram(), "sh"} {
-		if _, err := exec.LookPath(program); err == nil {
-			continue
-		} else if os.Getenv("FAIRLIMIT_REQUIRE_REDIS") == "1" {
-			t.Fatalf("this test needs a real Redis: %v", err)
-		} else {
-			t.Skipf("this test needs a real Redis: %v", err)
-		}
+	_, err := exec.LookPath(ServerProgram())
+	switch {
+	case err == nil:
+	case os.Getenv("FAIRLIMIT_REQUIRE_REDIS") == "1":
+		t.Fatalf("this test needs a real Redis: %v", err)
+	default:
+		t.Skipf("this test needs a real Redis: %v", err)
 	}
 }
 
@@ -118,15 +117,6 @@ func (Hook) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessPipelineHook changes nothing.
 func (Hook) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return next
-}
-
-// Long returns how much of something a test does: the short amount, or the long
-// one if FAIRLIMIT_LONG=1.
-func Long[T any](short, long T) T {
-	if os.Getenv("FAIRLIMIT_LONG") == "1" {
-		return long
-	}
-	return short
 }
 
 // Parallel lets n tests of the binary run at a time, for a package whose tests
