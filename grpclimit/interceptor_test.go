@@ -48,6 +48,11 @@ func TestTheCallersOptionsStay(t *testing.T) {
 	assert.Equal(t, grpc.Trailer(&untouched), opts[1], "room behind the options is not ours")
 }
 
+// refusing is a limiter that lets nobody go.
+type refusing struct{ because error }
+
+func (r refusing) Wait(context.Context) error { return r.because }
+
 // reply is an error of Redis.
 type reply string
 
@@ -61,7 +66,6 @@ func TestACallThatIsRefusedHereHasAStatusAndIsNeverMade(t *testing.T) {
 	address := s.serve(t)
 	l := limiter(t, fairlimit.PerHour(5))
 	tooLate := &fairlimit.RefusedError{}
-	says := func(err error) waiter { return func(context.Context) error { return err } }
 	permits := func(string) int { return 6 }
 	type limit = grpclimit.Interceptor
 	for name, test := range map[string]struct {
@@ -72,11 +76,11 @@ func TestACallThatIsRefusedHereHasAStatusAndIsNeverMade(t *testing.T) {
 		"no limiter":          {&limit{}, fairlimit.ErrInvalidOption, codes.Internal},
 		"a negative MaxPause": {&limit{Limiter: l, MaxPause: -1}, fairlimit.ErrInvalidOption, codes.Internal},
 		"more than ever":      {&limit{Limiter: l, Permits: permits}, fairlimit.ErrExceedsQuota, codes.Internal},
-		"too late":            {&limit{Limiter: says(tooLate)}, tooLate, codes.DeadlineExceeded},
-		"cancelled":           {&limit{Limiter: says(context.Canceled)}, context.Canceled, codes.Canceled},
-		"Redis loads":         {&limit{Limiter: says(loading)}, loading, codes.Unavailable},
+		"too late":            {&limit{Limiter: refusing{tooLate}}, tooLate, codes.DeadlineExceeded},
+		"cancelled":           {&limit{Limiter: refusing{context.Canceled}}, context.Canceled, codes.Canceled},
+		"Redis loads":         {&limit{Limiter: refusing{loading}}, loading, codes.Unavailable},
 		"Redis is away": {
-			&limit{Limiter: says(fairlimit.ErrUnreachable)}, fairlimit.ErrUnreachable, codes.Unavailable,
+			&limit{Limiter: refusing{fairlimit.ErrUnreachable}}, fairlimit.ErrUnreachable, codes.Unavailable,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

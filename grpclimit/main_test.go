@@ -24,10 +24,7 @@ var (
 	state   = limitertest.Status
 )
 
-type (
-	pausing = limitertest.Pausing
-	waiter  = limitertest.Waiter
-)
+type pausing = limitertest.Pausing
 
 // service counts the calls that reach it and answers each as the test says.
 type service struct {

@@ -104,12 +104,6 @@ func (p *Pausing) Pauses() []time.Duration {
 	return p.pauses
 }
 
-// Waiter is a limiter that can do nothing but wait.
-type Waiter func(ctx context.Context) error
-
-// Wait calls the function.
-func (w Waiter) Wait(ctx context.Context) error { return w(ctx) }
-
 // Standing is a limiter whose Status the test decides.
 type Standing struct {
 	fairlimit.Limiter
