@@ -25,6 +25,7 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 	usedUp := headers("X-RateLimit-Remaining", "0", reset, "30")
 	unclear := headers("Retry-After", "in a while", "X-RateLimit-Limit", "5")
 	noDelay := httplimit.ErrNoDelay.Error()
+	unclearly := noDelay + `: map["Retry-After":["in a while"] "X-Ratelimit-Limit":["5"]]`
 	each(t, map[string]answer{
 		"429":                          {429, inSeconds, half, ""},
 		"503":                          {503, inSeconds, half, ""},
@@ -35,7 +36,7 @@ func TestARefusalPausesTheLimiter(t *testing.T) {
 		"403 of who may not":           {403, headers(reset, "30"), none, ""},
 		"403 of who may not, at last":  {403, headers("X-RateLimit-Remaining", "8", reset, "30"), none, ""},
 		"429 without a word":           {429, silent, none, noDelay},
-		"429 that is unclear":          {429, unclear, none, noDelay + `: map["Retry-After":["in a while"] "X-Ratelimit-Limit":["5"]]`},
+		"429 that is unclear":          {429, unclear, none, unclearly},
 		"429 that is over":             {429, headers("Retry-After", "0"), none, ""},
 		"429 of a cache":               {429, cached, none, ""},
 		"429 that is absurd":           {429, headers("Retry-After", "99999999999999999999"), httplimit.DefaultMaxPause, ""},
