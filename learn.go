@@ -3,6 +3,7 @@ package fairlimit
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -21,7 +22,8 @@ const learnEvery = time.Minute
 //   - All processes together store at most once a minute, so that an upstream
 //     whose replicas disagree does not requeue callers all the time. Within that
 //     minute other quotas are ignored. Call again.
-//   - A quota keeps the Burst of the one with the same Per that it replaces.
+//   - A quota has the Burst of the one with the same Per that it replaces, but no
+//     more than its permits. Others have none.
 //   - Of several with the same Per the smallest counts.
 //
 // If the queue was made without [WithStoredQuota], the error matches
@@ -34,7 +36,7 @@ func (q *Queue) LearnQuotas(ctx context.Context, quotas ...Quota) error {
 		return q.named(fmt.Errorf("%w: Learn needs a limiter made WithStoredQuota", ErrInvalidOption))
 	}
 	holding, _, err := q.Quotas(ctx)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrState) { // what cannot be read is replaced
 		return err
 	}
 	holding, learned := inOrder(holding), inOrder(quotas)

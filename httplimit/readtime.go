@@ -10,8 +10,8 @@ import (
 // unread is the time that a value tells which cannot be read.
 const unread time.Duration = -1
 
-// Numbers are told apart by their size. No delay lasts 30 years, and in
-// milliseconds, 30 years after 1970 are more than 3,000 years in seconds.
+// Numbers are told apart by their size. As seconds, 10⁹ is the year 2001, or a delay
+// of 31 years; as milliseconds, 10¹¹ is the year 1973.
 const (
 	earliestSeconds = 1e9  // 2001
 	earliestMillis  = 1e11 // 1973; in seconds, the year 5138

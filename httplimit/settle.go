@@ -118,8 +118,8 @@ func (w *watched) keep(p []byte) {
 		return
 	}
 	w.kept = append(w.kept, p...)
-	if most := len(w.kept); most > mostWhole || w.cut && most > 2*longTail {
-		w.kept, w.cut = slices.Clone(w.kept[most-longTail:]), true
+	if n := len(w.kept); n > mostWhole || w.cut && n > 2*longTail {
+		w.kept, w.cut = slices.Clone(w.kept[n-longTail:]), true
 	}
 }
 

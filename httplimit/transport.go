@@ -101,8 +101,8 @@ type Transport struct {
 
 	// OnError is called if the limiter could not pause, a turn could not be
 	// settled, or a quota could not be learned. The response is returned as usual.
-	// Instead of a pause, this Transport holds back its own requests. OnError is
-	// also called with an error that matches [ErrNoDelay] if a 429 says nothing that
+	// If pausing failed, this Transport holds back its own requests. OnError is also
+	// called with an error that matches [ErrNoDelay] if a 429 says nothing that
 	// [RetryAfter] can read; nobody is paused then. It may run after RoundTrip has
 	// returned, and several times at once. It may be nil.
 	OnError func(error)

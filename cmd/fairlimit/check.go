@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fairlimit/fairlimit"
-	"github.com/fairlimit/fairlimit/internal/naming"
 )
 
 // trial is one thing that a limiter needs of a server.
@@ -38,10 +37,12 @@ func (c *connection) check(ctx context.Context, _ []string) error {
 		return err
 	}
 	fmt.Printf("checking what limiters need, of Redis at %s, under %s\n", c.at, key)
-	defer func() { // the keys of a queue of this name have all of it in theirs
-		ctx := context.WithoutCancel(ctx)
-		left, _ := c.rdb.Keys(ctx, naming.Pattern(key)+"*").Result()
-		_ = c.rdb.Del(ctx, append(left, key, key+":check", key+":quota")...).Err()
+	defer func() {
+		left := []string{key}
+		for _, further := range []string{"calls", "tokens", "flows", "flow:check", "quota", "check"} {
+			left = append(left, key+":"+further)
+		}
+		_ = c.rdb.Del(context.WithoutCancel(ctx), left...).Err()
 	}()
 	missing := 0
 	answer := func(word string, t trial, what string, err error) {
@@ -108,7 +109,7 @@ func trialsOf(rdb redis.UniversalClient, key string) (trials []trial) {
 	try("SET in a script", "no stored quotas", "EVAL", "return redis.call('SET', KEYS[1], 'x', 'PX', 60000)", 1, key)
 	try("SCAN", "no fairlimit ls", "SCAN", 0, "MATCH", key)
 	return append(trials, trial{
-		"maxmemory-policy", "whether the server evicts queues",
+		"maxmemory-policy", "what keeps queues from eviction",
 		func(ctx context.Context) error {
 			info, err := rdb.Info(ctx, "memory").Result()
 			if policy := evictions.FindString(info); policy != "" {

@@ -60,6 +60,9 @@ func (c *connection) list(ctx context.Context, names []string) error {
 }
 
 func rowOf(q picture.Queue) string {
+	if q.Requeued { // whoever waits asks again
+		return "?\t?\tno\t?"
+	}
 	paused, available := "no", number(q.Available)
 	if q.Paused > 0 {
 		paused = brief(q.Paused)

@@ -47,7 +47,7 @@ func run(args []string) int {
 	}
 	silent := errors.Is(err, fairlimit.ErrOutcomeUnknown) && !errors.Is(err, context.DeadlineExceeded)
 	if errors.Is(err, fairlimit.ErrUnreachable) || silent {
-		_, _ = fmt.Fprintf(os.Stderr, wheres, c.at)
+		_, _ = fmt.Fprintf(os.Stderr, whereHint, c.at)
 	}
 	if failed := new(failure); errors.As(err, failed) && failed.status == statusUsage {
 		_, _ = fmt.Fprintf(os.Stderr, "usage: %s\n`%s -h` says more\n", cmd.UseLine(), cmd.CommandPath())

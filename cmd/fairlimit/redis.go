@@ -16,8 +16,8 @@ import (
 const passwords = "the password is that of the URL, else $FAIRLIMIT_REDIS_PASSWORD, else $REDISCLI_AUTH;\n" +
 	"that of the Sentinels is $FAIRLIMIT_SENTINEL_PASSWORD\n"
 
-// wheres follows an error if there was no server to ask.
-const wheres = "Redis was looked for at %s: -redis or $FAIRLIMIT_REDIS says where it is\n"
+// whereHint follows an error if there was no server to ask.
+const whereHint = "Redis was looked for at %s: -redis or $FAIRLIMIT_REDIS says where it is\n"
 
 const defaultAddress = "localhost:6379"
 

@@ -98,7 +98,7 @@ func (w *waiting) run(ctx context.Context, c *connection, name string, command [
 	switch {
 	case err == nil: // its exit status, its terminal and all signals are its own
 		return cannotRun(&os.PathError{Op: "run", Path: path, Err: syscall.Exec(path, command, os.Environ())})
-	case !serve.Settle(c.rdb, longReturn) && !errors.Is(err, fairlimit.ErrUnreachable):
+	case !serve.Drain(c.rdb, longReturn) && !errors.Is(err, fairlimit.ErrUnreachable):
 		return fmt.Errorf("%w (Redis did not answer: a turn that it grants may pass unused)", err)
 	}
 	return err

@@ -15,8 +15,7 @@ import (
 )
 
 // Serve starts the upstream: a ledger behind HTTP on a free port of the loopback
-// interface. It tells its policy as the
-// IETF's draft on RateLimit headers has it.
+// interface. It tells its policy as the IETF's draft on RateLimit headers has it.
 func Serve(ledger *measure.Ledger) *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet { // a visitor opens its connection

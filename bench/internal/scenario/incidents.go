@@ -23,7 +23,7 @@ func (i Incident) Permits(l Load) int {
 }
 
 // Deed is what can happen, as the report tells it. It befalls the first client,
-// so that the first, which scenarios may treat differently, is spared.
+// which has the crowd if there is one.
 type Deed string
 
 const (

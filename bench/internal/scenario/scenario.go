@@ -1,5 +1,5 @@
 // Package scenario is the table of the ways in which callers may behave. A
-// scenario is a value; adding one is adding a file and a line here.
+// scenario is a value; a new one is an entry in All.
 package scenario
 
 import (
@@ -121,7 +121,8 @@ var Default = Load{
 	Quota: Quota{Permits: 20, Per: time.Second}, Clients: 4, Callers: 8, Duration: 12 * time.Second, Seed: 1,
 }
 
-// Or takes from another load what this one leaves at zero.
+// Or takes from another load what this one leaves at zero, but for Burst, Guard and
+// Flow: zero is a choice there.
 func (l Load) Or(other Load) Load {
 	l.Quota.Permits = cmp.Or(l.Quota.Permits, other.Quota.Permits)
 	l.Quota.Per = cmp.Or(l.Quota.Per, other.Quota.Per)

@@ -68,9 +68,8 @@ func (t *Tokens) Estimator(seed uint64, client int) *estimate.Estimator {
 	return guesses
 }
 
-// The pause after a 429, and the length of a call, are parts of the quota's
-// window: of a minute they are a second, and 4 to 16 seconds or 10 to 20 ms for
-// each token.
+// Parts of the quota's window. If that is a minute, second is a second and token
+// 10 ms: a call pauses for a second after a 429, and takes 10 to 20 ms a token.
 const (
 	second = 1. / 60
 	token  = second / 100

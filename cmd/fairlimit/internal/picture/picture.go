@@ -24,7 +24,7 @@ import (
 // moment on. Without quotas nobody knows what is available.
 type Queue struct {
 	Name      string   `json:"name"`
-	At        int64    `json:"at_ms"`    // the moment, by the server's clock, since 1970
+	At        int64    `json:"at_ms"`    // the moment since 1970, by the server's clock unless it is idle
 	Idle      bool     `json:"idle"`     // nobody uses the queue: all of the quota is to be had
 	Requeued  bool     `json:"requeued"` // a moment ago: the figures are without whoever asks again
 	Queued    int      `json:"queued"`
@@ -148,7 +148,7 @@ func notes(s *fair.State, quotas []engine.Quota, requeued bool) []string {
 	if len(s.Units) == 0 || requeued {
 		return all
 	}
-	if ago := s.Now.Sub(s.Begun); !s.Void.IsZero() && ago < time.Minute {
+	if ago := s.Now.Sub(s.Begun); s.Void.After(s.Begun) && ago < time.Minute {
 		all = append(all, fmt.Sprintf("requeued %v ago: whoever waited asked again, in order", ago.Round(time.Second)))
 	}
 	for _, u := range s.Units {
@@ -162,7 +162,8 @@ func notes(s *fair.State, quotas []engine.Quota, requeued bool) []string {
 	}
 	for _, q := range quotas { // until Void turns went by those of before
 		since := slices.MaxFunc([]time.Time{s.Void, s.Now.Add(-q.Per)}, time.Time.Compare)
-		if most := mostWithin(s.Units[0].Cells, q.Per, since); most > q.Permits {
+		// A log that is thinned shows some permits later than they go.
+		if most := mostWithin(s.Units[0].Cells, q.Per-q.Per/16, since); most > q.Permits {
 			all = append(all, fmt.Sprintf("%d permits go within %s, the quota allows %d: a limiter goes by another quota",
 				most, quotatext.Duration(q.Per), q.Permits))
 		}

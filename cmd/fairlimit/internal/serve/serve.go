@@ -34,8 +34,8 @@ const (
 
 	// endTimeout is how long the end takes at most: callers are told, and what
 	// they leave is given back.
-	endTimeout    = 4 * time.Second
-	settleTimeout = 800 * time.Millisecond
+	endTimeout   = 4 * time.Second
+	drainTimeout = 800 * time.Millisecond
 )
 
 // Config is what a [Server] is made of.
@@ -130,6 +130,6 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	if server.Shutdown(soon) != nil {
 		_ = server.Close() // of those who do not take their answer
 	}
-	Settle(s.Redis, settleTimeout)
+	Drain(s.Redis, drainTimeout)
 	return nil
 }

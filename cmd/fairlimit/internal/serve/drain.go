@@ -7,11 +7,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Settle returns when no connection to Redis is in use any more, or after d, and
+// Drain returns when no connection to Redis is in use any more, or after d, and
 // reports whether Redis has answered all. What an answer leads to is sent at once: a
 // turn that nobody waits for any more is given back. A process that ends before
 // that leaves turns behind that pass unused.
-func Settle(rdb redis.UniversalClient, d time.Duration) bool {
+func Drain(rdb redis.UniversalClient, d time.Duration) bool {
 	const enough = 3 // looks in a row
 	quiet := 0
 	for end := time.Now().Add(d); quiet < enough && time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
