@@ -106,7 +106,9 @@ func (s *Sleepers) Paused() time.Duration {
 // Sleep returns once the turn has come, and when that was. Latest is the last
 // moment that the caller accepts, zero for any. The error is [ErrVoid],
 // [ErrTooLate] or ctx's.
-func (s *Sleepers) Sleep(ctx context.Context, t engine.Turn, granted *engine.News, latest time.Time) (time.Time, error) {
+func (s *Sleepers) Sleep(
+	ctx context.Context, t engine.Turn, granted *engine.News, latest time.Time,
+) (time.Time, error) {
 	if due, stands := s.Due(t, granted); stands && time.Until(due) <= 0 {
 		return due, nil
 	}
