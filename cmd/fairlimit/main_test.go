@@ -13,9 +13,11 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -34,107 +36,102 @@ func TestMain(m *testing.M) {
 	redistest.Main(m)
 }
 
-// shell is where commands are run: with a Redis, and a prefix that no other
-// test uses.
+// shell is where a test runs commands: at a Redis, and under a prefix.
 type shell struct {
-	t      *testing.T
+	*testing.T
 	rdb    *redis.Client
 	prefix string
 	env    []string
 }
 
+// newShell is for a test that runs beside others, under a prefix of its own.
 func newShell(t *testing.T) *shell {
+	t.Parallel()
 	rdb := redistest.Standalone(t)
-	s := &shell{t: t, rdb: rdb, prefix: redistest.Name(t) + ":"}
-	s.env = []string{"FAIRLIMIT_REDIS=" + rdb.Options().Addr}
-	return s
+	return &shell{t, rdb, redistest.Name(t) + ":", []string{"FAIRLIMIT_REDIS=" + rdb.Options().Addr}}
+}
+
+// at is a shell for the Redis at an address.
+func at(t *testing.T, address string, env ...string) *shell {
+	return &shell{T: t, prefix: "fairlimit:", env: append(env, "FAIRLIMIT_REDIS="+address)}
 }
 
 // queue is one of a program that is no command.
 func (s *shell) queue(name string, quota fairlimit.Quota, opts ...fairlimit.Option) *fairlimit.Queue {
-	s.t.Helper()
-	q, err := fairlimit.NewQueue(s.rdb, name, quota,
-		append([]fairlimit.Option{fairlimit.WithGuard(0), fairlimit.WithPrefix(s.prefix)}, opts...)...)
-	require.NoError(s.t, err)
-	return q
+	return limitertest.Named(s, s.rdb, name, quota, append(opts, fairlimit.WithPrefix(s.prefix))...)
 }
 
 // backlog takes so many permits of an idle queue.
 func (s *shell) backlog(name string, quota fairlimit.Quota, permits int) *fairlimit.Queue {
-	s.t.Helper()
 	q := s.queue(name, quota)
 	for range permits {
-		_, err := q.ReserveN(s.t.Context(), 1)
-		require.NoError(s.t, err)
+		_, err := q.ReserveN(s.Context(), 1)
+		require.NoError(s, err)
 	}
 	return q
 }
 
-// command is one with the prefix, which has not been started.
-func (s *shell) command(args ...string) *exec.Cmd {
-	if s.prefix != "" {
-		args = append([]string{"-prefix", s.prefix}, args...)
-	}
-	return process(s.env, args...)
+// put writes a key beside what limiters write.
+func (s *shell) put(key, value string) {
+	require.NoError(s, s.rdb.Set(s.Context(), s.prefix+key, value, 0).Err())
 }
 
-func process(env []string, args ...string) *exec.Cmd {
-	cmd := exec.Command(os.Args[0], args...)
+// command is one that has not been started.
+func (s *shell) command(args ...string) *exec.Cmd {
+	cmd := exec.Command(os.Args[0], append([]string{"-prefix", s.prefix}, args...)...)
 	cmd.Env = append([]string{
 		asCommand + "=1", "PATH=" + os.Getenv("PATH"), "TERM=xterm",
 		"GORACE=atexit_sleep_ms=0", // else each process ends a second later
-	}, env...)
+	}, s.env...)
 	return cmd
 }
 
-// result is what a process left.
-type result struct {
-	status   int
-	out, err string
-}
-
-func (s *shell) run(args ...string) result {
-	s.t.Helper()
-	return finish(s.t, s.command(args...))
-}
-
-func finish(t *testing.T, cmd *exec.Cmd) result {
-	t.Helper()
-	var out, problems bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	err := cmd.Run()
-	if !errors.As(err, new(*exec.ExitError)) {
-		require.NoError(t, err)
+// run runs a line, in which ~ is a space of a word. It returns the exit status, and
+// what was printed.
+func (s *shell) run(line, input string) (status int, out, problems string) {
+	s.Helper()
+	words := strings.Fields(line)
+	for i, word := range words {
+		words[i] = strings.ReplaceAll(word, "~", " ")
 	}
-	return result{cmd.ProcessState.ExitCode(), out.String(), problems.String()}
+	cmd := s.command(words...)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+	if err := cmd.Run(); !errors.As(err, new(*exec.ExitError)) {
+		require.NoError(s, err)
+	}
+	return cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()
 }
 
-// start starts a command, and returns functions that read what it writes, line by
-// line.
-func start(t *testing.T, cmd *exec.Cmd) (lines, problems func() string) {
-	t.Helper()
+// does runs a line that has nothing to complain of, and returns what it prints.
+func (s *shell) does(line string) string {
+	s.Helper()
+	return s.ends(0, line, "^$")
+}
+
+// ends runs a line up to an exit status, with a match on standard error.
+func (s *shell) ends(status int, line, complains string) (out string) {
+	s.Helper()
+	got, out, problems := s.run(line, "")
+	assert.Equal(s, status, got, "%s: %s", line, problems)
+	require.Regexp(s, complains, problems, line)
+	return out
+}
+
+// start starts a command, and returns functions that read a line each of what it
+// writes, empty at the end.
+func (s *shell) start(cmd *exec.Cmd) (lines, problems func() string) {
 	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	require.NoError(s, err)
 	errs, err := cmd.StderrPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	return linesOf(out), linesOf(errs)
-}
-
-// linesOf returns a function that reads a line, empty at the end.
-func linesOf(r io.Reader) func() string {
-	b := bufio.NewReader(r)
-	return func() string {
-		line, _ := b.ReadString('\n')
-		return strings.TrimRight(line, "\r\n")
+	require.NoError(s, err)
+	require.NoError(s, cmd.Start())
+	linesOf := func(r io.Reader) func() string {
+		b := bufio.NewReader(r)
+		return func() string {
+			line, _ := b.ReadString('\n')
+			return strings.TrimRight(line, "\r\n")
+		}
 	}
-}
-
-// does is run of a command that must not fail.
-func (s *shell) does(args ...string) string {
-	s.t.Helper()
-	r := s.run(args...)
-	require.Zero(s.t, r.status, r.err)
-	require.Empty(s.t, r.err)
-	return r.out
+	return linesOf(out), linesOf(errs)
 }

@@ -12,22 +12,17 @@ import (
 )
 
 func TestAnAddressThatOthersReachIsPublic(t *testing.T) {
-	t.Parallel()
 	s := newShell(t)
-	for listen, says := range map[string]string{":0": "give -public as well", "x": "want host:port, or unix:///path"} {
-		r := s.run("serve", "-listen", listen)
-		require.Equal(t, 2, r.status)
-		require.Contains(t, r.err, says)
-	}
+	s.ends(2, "serve -listen :0", "give -public as well")
+	s.ends(2, "serve -listen x", "want host:port, or unix:///path")
 }
 
 func TestServeUntilASignal(t *testing.T) {
-	t.Parallel()
 	s := newShell(t)
 	token := filepath.Join(t.TempDir(), "token")
 	require.NoError(t, os.WriteFile(token, []byte("s3cret\n"), 0o600))
 	cmd := s.command("serve", "tax=1/1h 5/2h", "a=b=1/1s", "-listen", "127.0.0.1:0", "-token-file", token)
-	lines, problems := start(t, cmd)
+	lines, problems := s.start(cmd)
 	at, found := strings.CutPrefix(lines(), "serving ")
 	require.True(t, found)
 	turn := func(name string) int {
@@ -43,11 +38,11 @@ func TestServeUntilASignal(t *testing.T) {
 	require.Equal(t, 200, turn("tax"))
 	waits := make(chan int)
 	go func() { waits <- turn("tax") }()
-	for !strings.Contains(s.does("look", "tax"), "  backlog   1,") {
+	for !strings.Contains(s.does("look tax"), "  backlog   1,") {
 	}
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.Equal(t, 503, <-waits)
 	require.Empty(t, problems())
 	require.NoError(t, cmd.Wait())
-	require.Contains(t, s.does("look", "tax"), "  backlog   0\n", "the turn was given back")
+	require.Contains(t, s.does("look tax"), "  backlog   0\n", "the turn was given back")
 }
