@@ -1,7 +1,6 @@
 package main
 
 import (
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -34,10 +33,10 @@ func TestLsTellsItsKeysFromOthers(t *testing.T) {
 		s.put(key, "")
 	}
 	require.Regexp(t, `^NAME .*\nab .*\nwith{brace .*\n$`, s.does("ls"))
-	for _, prefix := range []string{strings.Replace(s.prefix, "T", "?", 1), ""} {
-		s.prefix = prefix
-		require.Empty(t, s.ends(0, "ls", "no queues under the prefix ("+regexp.QuoteMeta(prefix)+`|"")\n$`))
-	}
+	s.prefix = strings.Replace(s.prefix, "T", "?", 1)
+	require.Empty(t, s.ends(0, "ls", `no queues under the prefix \?est`))
+	s.prefix = ""
+	require.Empty(t, s.ends(0, "ls", `no queues under the prefix ""\n$`))
 	s.prefix = `T[a-z]*\`
 	s.backlog("odd", fairlimit.Every(time.Hour), 1)
 	require.Regexp(t, `^NAME .*\nodd .*\n$`, s.does("ls"))

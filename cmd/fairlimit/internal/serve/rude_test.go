@@ -19,7 +19,7 @@ import (
 // dial sends a text, and no more. Without one it writes nothing: the server may
 // have closed the connection.
 func (s *served) dial(text string) net.Conn {
-	conn, err := net.Dial("unix", s.path)
+	conn, err := net.Dial("unix", s.addr.String())
 	require.NoError(s.t, err)
 	s.t.Cleanup(func() { _ = conn.Close() })
 	if text != "" {
@@ -141,6 +141,7 @@ func TestBeyondWhatMayWaitNothingIsAsked(t *testing.T) {
 }
 
 func TestWhoMayAsk(t *testing.T) {
+	none := func(*Config) {}
 	token := func(c *Config) { c.Token = "s3cret" }
 	named := func(c *Config) { c.Host = "limits.example" }
 	const turn = "/v1/queues/fast/turn"
@@ -151,30 +152,27 @@ func TestWhoMayAsk(t *testing.T) {
 		header        []string
 		status        int
 	}{
-		{"a page of this machine", "tcp", nil, "GET", "/", []string{"Host", "LOCALHOST:1"}, 200},
-		{"a name that leads here", "tcp", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
+		{"a page of this machine", "tcp", none, "GET", "/", []string{"Host", "LOCALHOST:1"}, 200},
+		{"a name that leads here", "tcp", none, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
 		{"the same, with a token", "tcp", token, "GET", "/", []string{"Host", "limits.example"}, 200},
-		{"the same, over a socket", "unix", nil, "GET", "/", []string{"Host", "evil.example"}, 200},
-		{"a name of a public address", "public", nil, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
+		{"the same, over a socket", "unix", none, "GET", "/", []string{"Host", "evil.example"}, 200},
+		{"a name of a public address", "public", none, "GET", "/", []string{"Host", "evil.example:7070"}, 421},
 		{"the name that it listens at", "public", named, "GET", "/", []string{"Host", "LIMITS.example:7070"}, 200},
-		{"an address", "public", nil, "GET", "/", []string{"Host", "192.0.2.7:7070"}, 200},
-		{"a name that nobody can own", "public", nil, "GET", "/", []string{"Host", "fairlimit:7070"}, 200},
-		{"another site's form", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"an old browser's", "tcp", nil, "POST", turn, []string{"Origin", "http://evil.example"}, 403},
-		{"another site's picture", "tcp", nil, "GET", "/v1/queues", []string{"Sec-Fetch-Site", "cross-site"}, 403},
-		{"the page", "tcp", nil, "POST", turn, []string{"Sec-Fetch-Site", "same-origin"}, 200},
+		{"an address", "public", none, "GET", "/", []string{"Host", "192.0.2.7:7070"}, 200},
+		{"a name that nobody can own", "public", none, "GET", "/", []string{"Host", "fairlimit:7070"}, 200},
+		{"another site's form", "tcp", none, "POST", turn, []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"an old browser's", "tcp", none, "POST", turn, []string{"Origin", "http://evil.example"}, 403},
+		{"another site's picture", "tcp", none, "GET", "/v1/queues", []string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"the page", "tcp", none, "POST", turn, []string{"Sec-Fetch-Site", "same-origin"}, 200},
 		{"no token", "tcp", token, "POST", turn, nil, 401},
 		{"a wrong one", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cre"}, 401},
 		{"the token", "tcp", token, "POST", turn, []string{"Authorization", "Bearer s3cret"}, 200},
 		{"the page has no secret", "tcp", token, "GET", "/", nil, 200},
-		{"the figures do", "tcp", token, "GET", "/metrics", nil, 401},
-		{"a long header", "tcp", nil, "GET", "/", []string{"X", strings.Repeat("x", 40_000)}, 431},
+		{"nor has the document", "tcp", token, "GET", "/openapi.json", nil, 200},
+		{"the figures have", "tcp", token, "GET", "/metrics", nil, 401},
+		{"a long header", "tcp", none, "GET", "/", []string{"X", strings.Repeat("x", 40_000)}, 431},
 	} {
-		change := c.change
-		if change == nil {
-			change = func(*Config) {}
-		}
-		s := started(t, c.network, change)
+		s := started(t, c.network, c.change)
 		assert.Equal(t, c.status, s.do(c.method, c.path, c.header...).status, c.what)
 	}
 }

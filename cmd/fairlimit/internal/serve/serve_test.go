@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/fairlimit/fairlimit"
+	"github.com/fairlimit/fairlimit/internal/limitertest"
 	"github.com/fairlimit/fairlimit/internal/redistest"
 )
 
@@ -36,8 +37,8 @@ type served struct {
 	*Server
 	t      testing.TB
 	rdb    *redis.Client
-	url    string
-	path   string // of the socket, if it is one
+	addr   net.Addr
+	url    string // as clients are told
 	client *http.Client
 	log    *bytes.Buffer
 	end    func() // and wait until it has ended
@@ -50,7 +51,8 @@ func quotas(text string) (q Quotas) {
 	return q
 }
 
-// started serves queue "tax", of one permit an hour, and "fast".
+// started serves queue "tax", of one permit an hour, and "fast": on a socket
+// ("unix"), on this machine ("tcp"), or for all ("public").
 func started(t testing.TB, network string, change ...func(*Config)) *served {
 	t.Helper()
 	s := &served{t: t, rdb: redistest.Standalone(t), log: new(bytes.Buffer)}
@@ -65,39 +67,33 @@ func started(t testing.TB, network string, change ...func(*Config)) *served {
 	s.Server, err = New(t.Context(), cfg)
 	require.NoError(t, err)
 	s.slow = slow
-	s.listen(network)
-	return s
-}
 
-// listen serves on a socket, on this machine ("tcp"), or for all ("public").
-func (s *served) listen(network string) {
-	address := map[string]string{"tcp": "127.0.0.1:0", "public": ":0"}[network]
-	if network == "unix" {
-		s.path = filepath.Join(s.t.TempDir(), "s")
-		address = s.path
-	}
+	address := map[string]string{"unix": filepath.Join(t.TempDir(), "s"), "tcp": "127.0.0.1:0", "public": ":0"}[network]
 	l, err := net.Listen(strings.Replace(network, "public", "tcp", 1), address)
-	require.NoError(s.t, err)
-	s.url = "http://" + l.Addr().String()
+	require.NoError(t, err)
+	s.addr = l.Addr()
+	s.url = map[string]string{"tcp": "http", "unix": "unix"}[s.addr.Network()] + "://" + s.addr.String()
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(ctx, l) }()
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, l.Addr().Network(), l.Addr().String())
+		return new(net.Dialer).DialContext(ctx, s.addr.Network(), s.addr.String())
 	}}
 	s.client = &http.Client{Transport: transport}
 	s.end = sync.OnceFunc(func() {
 		cancel()
-		require.NoError(s.t, <-ended)
+		require.NoError(t, <-ended)
 		transport.CloseIdleConnections()
 	})
-	s.t.Cleanup(s.end)
+	t.Cleanup(s.end)
+	return s
 }
 
 // reply is an answer that was read.
 type reply struct {
 	status int
 	header http.Header
+	text   string
 	json   map[string]any
 }
 
@@ -116,7 +112,7 @@ func (s *served) try(ctx context.Context, method, path string, header ...string)
 	}
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
-	got := reply{answer.StatusCode, answer.Header, nil}
+	got := reply{answer.StatusCode, answer.Header, string(text), nil}
 	_ = json.Unmarshal(text, &got.json)
 	return got, err
 }
@@ -135,12 +131,11 @@ func (s *served) until(holds func() bool, why ...any) {
 	require.Eventually(s.t, holds, patience, time.Millisecond, why...)
 }
 
+// stands is the status of a queue.
+func (s *served) stands(name string) fairlimit.Status { return limitertest.Status(s.t, s.peek(name)) }
+
 // queued is how many permits of a queue are granted ahead.
-func (s *served) queued(name string) int {
-	status, err := s.peek(name).Status(context.Background())
-	require.NoError(s.t, err)
-	return status.Queued
-}
+func (s *served) queued(name string) int { return s.stands(name).Queued }
 
 // wait sends a request for a turn that has to wait, and returns what it is told.
 func (s *served) wait(path string) chan reply {
@@ -153,125 +148,103 @@ func (s *served) wait(path string) chan reply {
 	return told
 }
 
+// asked is a request, with the answer's status and a match for its text.
+type asked struct {
+	method, path string
+	status       int
+	says         string
+}
+
+// answers sends requests below /v1/queues in a row.
+func (s *served) answers(requests []asked) {
+	s.t.Helper()
+	for _, c := range requests {
+		got := s.do(c.method, "/v1/queues"+c.path)
+		require.Equal(s.t, c.status, got.status, "%s %.60s: %s", c.method, c.path, got.text)
+		assert.Regexp(s.t, c.says, got.text, c.path)
+		assert.Equal(s.t, "nosniff", got.header.Get("X-Content-Type-Options"))
+	}
+}
+
 func TestWhatIsAnswered(t *testing.T) {
 	s := started(t, "unix", llm, func(c *Config) { c.Quotas["a/b é\"<"], c.Admin = quotas("5/1s"), false })
-	require.Equal(t, 200, s.do("POST", "/v1/queues/tax/turn").status)
-	const fast = "/v1/queues/fast/turn"
-	for _, c := range []struct {
-		method, path string
-		status       int
-		says         string
-	}{
-		{"GET", "/v1/queues/a%2Fb%20%C3%A9%22%3C", 200, `"quotas":["5/1s"]`},
-		{"GET", "/v1/queues", 200, `"name":"a/b é\"\u003c"`},
-		{"GET", "/healthz", 200, `"ok":true`},
-		{"POST", fast + "?permits=3&timeout=30s&flow=billing&weight=2", 200, `"waited_ms"`},
-		{"POST", "/v1/queues/tax/turn?timeout=1m", 409, `"refused":true`},
-		{"POST", fast + "?permits=0", 400, `"error"`},
-		{"POST", fast + "?permits=1e3", 400, "permits"},
-		{"POST", fast + "?permits=1000001", 400, "1000001"},
-		{"POST", fast + "?permits=1&permits=2", 400, "twice"},
-		{"POST", fast + "?permit=2", 400, "unit: permit, the queue counts calls only, whose unit is permits"},
-		{"POST", fast + "?ünit=1", 400, "no parameter"},
-		{"POST", "/v1/queues/llm/turn?points=5", 400, "unit: points, want one of [tokens]; the unit of calls is permits"},
-		{"POST", "/v1/queues/llm/turn?tokens=2001", 400, "2001"},
-		{"POST", "/v1/queues/llm/turn?tokens=-1", 400, "tokens"},
-		{"POST", fast + "?timeout=5", 400, "the unit is missing"},
-		{"POST", fast + "?timeout=0s", 400, "want more than 0"},
-		{"POST", fast + "?flow=", 400, "empty id"},
-		{"POST", fast + "?flow=a&weight=1001", 400, "weight"},
-		{"POST", fast + "?weight=2", 400, "invalid flow"},
-		{"POST", fast + "?a=%zz", 400, "query"},
-		{"POST", "/v1/queues/fast/reserve?timeout=1s", 400, "no parameter"},
-		{"GET", "/v1/queues/%ff", 400, "UTF-8"},
-		{"POST", "/v1/queues/tax/pause?for=1s", 403, "-admin"},
-		{"POST", "/v1/queues/nix/turn", 404, "no such queue"},
-		{"GET", "/v1/queues/nix", 404, "no such queue"},
-		{"GET", fast, 404, "no such request"},
-		{"DELETE", "/v1/turns/nix", 404, "no such turn"},
-	} {
-		got := s.do(c.method, c.path)
-		text, _ := json.Marshal(got.json)
-		plain, _ := got.json["error"].(string)
-		assert.Equal(t, c.status, got.status, "%s %.60s: %s", c.method, c.path, text)
-		assert.Contains(t, plain+string(text), c.says, c.path)
-		assert.Equal(t, "nosniff", got.header.Get("X-Content-Type-Options"))
-	}
+	s.answers([]asked{
+		{"POST", "/tax/turn", 200, `"turn"`},
+		{"POST", "/tax/turn?timeout=1m", 409, `"refused":true`},
+		{"POST", "/fast/turn?permits=3&timeout=30s&flow=billing&weight=2", 200, `"waited_ms"`},
+		{"GET", "/a%2Fb%20%C3%A9%22%3C", 200, `"quotas":\["5/1s"\]`},
+		{"GET", "", 200, `"name":"a/b é\\"\\u003c"`},
+		{"POST", "/fast/turn?permits=1e3", 400, "permits"},
+		{"POST", "/fast/turn?permits=1000001", 400, "1000001"},
+		{"POST", "/fast/turn?permits=1&permits=2", 400, "twice"},
+		{"POST", "/fast/turn?permit=2", 400, "unit: permit, the queue counts calls only, whose unit is permits"},
+		{"POST", "/fast/turn?ünit=1", 400, "no parameter"},
+		{"POST", "/llm/turn?points=5", 400, `unit: points, want one of \[tokens\]; the unit of calls is permits`},
+		{"POST", "/llm/turn?tokens=-1", 400, "invalid amounts"},
+		{"POST", "/fast/turn?timeout=5", 400, "the unit is missing"},
+		{"POST", "/fast/turn?timeout=0s", 400, "want more than 0"},
+		{"POST", "/fast/turn?flow=a&weight=1001", 400, "weight"},
+		{"POST", "/fast/turn?weight=2", 400, "invalid flow"},
+		{"POST", "/fast/turn?a=%zz", 400, "query"},
+		{"POST", "/fast/reserve?timeout=1s", 400, "no parameter"},
+		{"GET", "/%ff", 400, "UTF-8"},
+		{"POST", "/tax/pause?for=1s", 403, "-admin"},
+		{"POST", "/nix/turn", 404, "no such queue"},
+		{"GET", "/nix", 404, "no such queue"},
+		{"GET", "/fast/turn", 404, "no such request"},
+	})
+	require.Equal(t, "{\"ok\":true}\n", s.do("GET", "/healthz").text)
 	require.InDelta(t, time.Hour.Milliseconds(), s.do("POST", "/v1/queues/tax/turn?timeout=1m").json["wait_ms"], 60_000)
 	require.Zero(t, s.waiting.Load())
 	require.Empty(t, s.log)
+	require.NoError(t, s.rdb.Close())
+	require.Equal(t, 503, s.do("GET", "/healthz").status)
 }
 
 func TestAnAdministratorSteers(t *testing.T) {
 	s := started(t, "unix", llm)
-	for _, c := range []struct {
-		method, path string
-		status       int
-		why          string
-	}{
-		{"POST", "fast/pause?for=1s", 200, ""},
-		{"POST", "fast/pause?for=1h", 200, ""},
-		{"POST", "fast/turn?timeout=1s", 409, "it is paused"},
-		{"POST", "fast/resume", 200, ""},
-		{"POST", "fast/turn?timeout=1s", 200, ""},
-		{"POST", "fast/pause", 400, ""},
+	s.answers([]asked{
+		{"POST", "/fast/pause?for=1s", 200, `"paused_ms":2000\b`},
+		{"POST", "/fast/pause?for=1h", 200, `"paused_ms":3600000\b`},
+		{"POST", "/fast/turn?timeout=1s", 409, `"paused":true`},
+		{"POST", "/fast/resume", 200, ""},
+		{"POST", "/fast/turn?timeout=1s", 200, ""},
+		{"POST", "/fast/pause", 400, ""},
 
-		{"POST", "tax/reserve", 200, ""},
-		{"POST", "tax/reserve", 200, ""},
-		{"POST", "tax/requeue", 200, ""},
-		{"POST", "tax/turn?timeout=10s", 409, "what has gone counts"},
-		{"POST", "tax/reset", 200, ""},
-		{"POST", "tax/turn?timeout=10s", 200, ""},
+		{"POST", "/tax/reserve", 200, ""},
+		{"POST", "/tax/reserve", 200, ""},
+		{"POST", "/tax/requeue", 200, ""}, // what has gone counts
+		{"GET", "/tax", 200, `"requeued":true,"queued":0,`},
+		{"POST", "/tax/turn?timeout=10s", 409, `"paused":false`},
+		{"POST", "/tax/reset", 200, ""},
+		{"POST", "/tax/turn?timeout=10s", 200, ""},
 
-		{"POST", "new/quota", 400, ""},
-		{"POST", "new/quota?quotas=a/b", 400, ""},
-		{"POST", "new/quota?quotas=5/1h%3Bflow+3/1h", 400, "requests have a parameter of that name"},
-		{"POST", "new/turn", 404, ""},
-		{"POST", "new/quota?quotas=5/1h+burst+1%3B+tokens+50/1h", 200, ""},
-		{"POST", "new/turn?tokens=50", 200, ""},
-		{"GET", "new", 200, ""},
-		{"DELETE", "new/quota", 200, ""},
-		{"POST", "new/turn", 404, ""},
-		{"GET", "new", 404, ""},
-	} {
-		got := s.do(c.method, "/v1/queues/"+c.path)
-		require.Equal(t, c.status, got.status, "%s %s: %v", c.path, c.why, got.json)
-		switch c.path {
-		case "tax/requeue":
-			require.Zero(t, s.queued("tax"), "nobody waits for the turn ahead")
-			require.Equal(t, true, s.do("GET", "/v1/queues/tax").json["requeued"])
-		case "fast/pause?for=1s":
-			require.EqualValues(t, 2000, got.json["paused_ms"])
-		case "new":
-			if c.status == 200 {
-				require.Equal(t, []any{"5/1h burst 1"}, got.json["quotas"])
-				require.Equal(t, []any{"50/1h"}, got.json["units"].([]any)[0].(map[string]any)["quotas"])
-			}
-		}
-	}
+		{"POST", "/new/quota", 400, ""},
+		{"POST", "/new/quota?quotas=a/b", 400, ""},
+		{"POST", "/new/quota?quotas=5/1h%3Bflow+3/1h", 400, "requests have a parameter flow"},
+		{"POST", "/new/turn", 404, ""},
+		{"POST", "/new/quota?quotas=5/1h+burst+1%3B+tokens+50/1h", 200, ""},
+		{"POST", "/new/turn?tokens=50", 200, ""},
+		{"GET", "/new", 200, `"quotas":\["5/1h burst 1"\].*"quotas":\["50/1h"\]`},
+		{"DELETE", "/new/quota", 200, ""},
+		{"POST", "/new/turn", 404, ""},
+		{"GET", "/new", 404, ""},
+	})
 }
 
 func TestMetricsNameWhatTheyAreOf(t *testing.T) {
 	s := started(t, "unix", func(c *Config) { c.Quotas["a\"\n{x}"] = quotas("5/1s") })
 	s.do("POST", "/v1/queues/fast/turn")
-	answer, err := s.client.Get("http://localhost/metrics")
-	require.NoError(t, err)
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.Contains(t, string(text), `fairlimit_permits_total{limiter="fast",outcome="taken"} 1`+"\n")
-	require.Contains(t, string(text), `fairlimit_available{limiter="a\"\n{x}"} 5`+"\n")
-	require.Contains(t, string(text), `fairlimit_serve_answers_total{code="200"} 1`+"\n")
+	text := s.do("GET", "/metrics").text
+	require.Contains(t, text, `fairlimit_permits_total{limiter="fast",outcome="taken"} 1`+"\n")
+	require.Contains(t, text, `fairlimit_available{limiter="a\"\n{x}"} 5`+"\n")
+	require.Contains(t, text, `fairlimit_serve_answers_total{code="200"} 1`+"\n")
 }
 
 // llm is a queue that counts tokens as well.
 func llm(c *Config) { c.Quotas["llm"], c.Admin = quotas("60/1h; tokens 2000/1h"), true }
 
-func (s *served) tokens() int {
-	status, err := s.peek("llm").Status(s.t.Context())
-	require.NoError(s.t, err)
-	return status.Units["tokens"].Available
-}
+func (s *served) tokens() int { return s.stands("llm").Units["tokens"].Available }
 
 func TestATurnThatNamesAUnitIsSettled(t *testing.T) {
 	s := started(t, "unix", llm)
