@@ -20,6 +20,10 @@ func post(t testing.TB, url, body string) *http.Request {
 	return req
 }
 
+func claude(input, output int) fairlimit.Amounts {
+	return fairlimit.Amounts{InputTokens: input, OutputTokens: output}
+}
+
 // padded is a JSON object of so many characters, with the fields.
 func padded(characters int, fields string) string {
 	body := `{` + fields + `,"input":"`
@@ -37,28 +41,21 @@ func TestWhatARequestReserves(t *testing.T) {
 	image := `{"model":"m","data":"` + strings.Repeat("iVBORw0KGgo/", 1000) + `"}`
 	input := fairlimit.Amounts{InputTokens: 1000}
 	total := func(n int) fairlimit.Amounts { return fairlimit.Amounts{Tokens: n} }
-	claude := func(input, output int) fairlimit.Amounts {
-		return fairlimit.Amounts{InputTokens: input, OutputTokens: output}
-	}
 	for name, test := range map[string]struct {
 		provider  Provider
 		url, body string
 		want      fairlimit.Amounts
 	}{
-		"max_tokens":                      {OpenAI, chat, `{"model":"m","max_tokens":500}`, total(500)},
-		"max_completion_tokens":           {OpenAI, chat, `{"max_completion_tokens":501}`, total(501)},
 		"max_output_tokens":               {OpenAI, chat, `{"max_output_tokens":502}`, total(502)},
 		"the largest of them":             {OpenAI, chat, `{"max_tokens":3,"max_completion_tokens":400}`, total(400)},
-		"times n":                         {OpenAI, chat, `{"max_tokens":500,"n":3}`, total(1500)},
 		"times best_of":                   {OpenAI, chat, `{"max_tokens":500,"n":2,"best_of":4}`, total(2000)},
 		"characters, not bytes":           {OpenAI, chat, padded(4000, `"max_tokens":500`), total(1000)},
-		"nothing else is known":           {OpenAI, chat, padded(4000, `"model":"m"`), total(1000)},
 		"other numbers":                   {OpenAI, chat, `{"max_tokens":1e3,"n":null,"best_of":"x"}`, total(1000)},
 		"no number below 0":               {OpenAI, chat, `{"max_tokens":-9,"n":-9}`, total(6)},
 		"what is far too much stays so":   {OpenAI, chat, `{"max_tokens":1e300,"n":1e300}`, total(most)},
+		"no body":                         {OpenAI, chat, "", nil},
 		"no JSON":                         {OpenAI, chat, `{"max_tokens":`, total(4)},
 		"an image":                        {OpenAI, chat, image, total(1600 + 6)},
-		"prompt and most":                 {Azure, deployed, padded(4000, `"max_tokens":500`), total(1500)},
 		"prompt and n times most":         {Azure, deployed, padded(4000, `"max_tokens":500,"n":2`), total(2000)},
 		"prompt and a guess":              {Azure, deployed, padded(4000, `"n":1`), total(1512)},
 		"input and most":                  {Anthropic, messages, padded(4000, `"max_tokens":500`), claude(1000, 500)},
@@ -78,9 +75,6 @@ func TestWhatARequestReserves(t *testing.T) {
 		})
 	}
 	l := &limiter{rules: OpenAI.rules, guesses: estimate.New(0)}
-	get, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://api.openai.com/v1/models", nil)
-	require.NoError(t, err)
-	assert.Nil(t, l.amounts(get))
 	form := post(t, "https://api.openai.com/v1/files", strings.Repeat("x", 4000))
 	form.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	assert.Nil(t, l.amounts(form))
@@ -99,72 +93,53 @@ func stream(events ...string) string {
 }
 
 const (
-	text  = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"12345678"}}`
-	start = `{"type":"message_start","message":{"model":"m","content":[],` +
-		`"usage":{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":1}}}`
-	stop = `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15}}`
+	text   = `{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"12345678"}}`
+	cached = `"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000`
+	start  = `{"type":"message_start","message":{"model":"m","content":[],"usage":{` + cached + `,"output_tokens":1}}}`
+	stop   = `{"type":"message_delta","delta":{"stop_reason":"end_turn"},"usage":{"output_tokens":15}}`
+	more   = `{"type":"message_delta","usage":{"input_tokens":30,"output_tokens":9}}`
+	tool   = `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7}}}],"usage":{`
+
+	hi    = `{"choices":[{"delta":{"content":"hi"}}],"usage":null}`
+	quote = `{"choices":[{"message":{"content":"{\"usage\":{\"total_tokens\":9}}"}}],`
+	ended = `"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`
+	delta = `{"type":"response.output_text.delta","delta":"\"usage"}`
+	whole = `{"type":"response.completed","response":{"usage":{"input_tokens":10,"output_tokens":5,"total_tokens":15}}}`
+
+	tools = `{"candidates":[{}],"usageMetadata":{"promptTokenCount":9,"toolUsePromptTokenCount":3,"totalTokenCount":42}}`
+	part1 = `{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":13}}`
+	part2 = `{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":20}}`
 )
 
 func TestWhatAnAnswerSettles(t *testing.T) {
-	claude := func(input, output int) fairlimit.Amounts {
-		return fairlimit.Amounts{InputTokens: input, OutputTokens: output}
-	}
 	total := fairlimit.Amounts{Tokens: 15}
 	input, output := fairlimit.Amounts{InputTokens: 12}, fairlimit.Amounts{OutputTokens: 15}
-	const hi = `{"choices":[{"delta":{"content":"hi"}}],"usage":null}`
 	for name, test := range map[string]struct {
 		provider Provider
 		body     string
 		want     fairlimit.Amounts
 	}{
-		"chat": {Azure, `{"choices":[{"message":{"content":"{\"usage\":{\"total_tokens\":9}}"}}],` +
-			`"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, total},
-		"responses": {Azure, `{"output":[],"usage":{"input_tokens":10,"output_tokens":5}}`, total},
-		"a stream of chat": {Azure, stream(
-			hi, `{"choices":[],"usage":{"prompt_tokens":10,"completion_tokens":5,"total_tokens":15}}`, `[DONE]`,
-		), total},
-		"a stream of responses": {Azure, stream(
-			`{"type":"response.output_text.delta","delta":"\"usage"}`,
-			`{"type":"response.completed","response":{"usage":{"input_tokens":10,"output_tokens":5,"total_tokens":15}}}`,
-		), total},
-		"a stream without usage": {Azure, stream(hi, `[DONE]`), nil},
-		"an error":               {Azure, `{"error":{"message":"no"}}`, nil},
-		"not a word":             {Azure, ``, nil},
-		"no count":               {Azure, `{"usage":null}`, nil},
-		"half of it":             {Azure, `{"usage":{"completion_tokens":9}}`, nil},
+		"chat":                  {Azure, quote + ended, total},
+		"responses":             {Azure, `{"output":[],"usage":{"input_tokens":10,"output_tokens":5}}`, total},
+		"a stream of chat":      {Azure, stream(hi, `{"choices":[],`+ended, `[DONE]`), total},
+		"a stream of responses": {Azure, stream(delta, whole), total},
+		"an error":              {Azure, `{"error":{"message":"no"}}`, nil},
+		"half of it":            {Azure, `{"usage":{"completion_tokens":9}}`, nil},
 
-		"a message": {
-			Anthropic, `{"content":[{"type":"tool_use","input":{"usage":{"input_tokens":7}}}],"usage":` +
-				`{"input_tokens":25,"cache_creation_input_tokens":100,"cache_read_input_tokens":1000,"output_tokens":40}}`,
-			claude(125, 40),
-		},
-		"a stream of a message": {Anthropic, stream(start, text, text, stop, `{"type":"message_stop"}`), claude(125, 15)},
-		"totals that grew": {Anthropic, stream(
-			start, text, `{"type":"message_delta","usage":{"input_tokens":30,"output_tokens":9}}`,
-		), claude(130, 9)},
-		"a stream that was closed early": {Anthropic, stream(start, text, text, text), claude(125, 6)},
-		"before its first word":          {Anthropic, stream(start), claude(125, 1)},
-		"in the middle of an event":      {Anthropic, strings.TrimSpace(stream(start, text, stop))[:370], claude(125, 2)},
-		"a stream that failed":           {Anthropic, stream(start, text, `{"type":"error","error":{}}`), claude(125, 2)},
-		"the end of a long one":          {Anthropic, stream(text, stop)[30:], output},
-		"of which nobody saw the end":    {Anthropic, stream(text, text), nil},
-		"output alone":                   {Anthropic, `{"usage":{"input_tokens":"7","output_tokens":15}}`, output},
-		"all from a cache": {
-			Anthropic, `{"usage":{"cache_read_input_tokens":9,"output_tokens":5}}`, claude(0, 5),
-		},
-		"nothing in it": {Anthropic, `{"usage":{}}`, nil},
+		"a message":             {Anthropic, tool + cached + `,"output_tokens":40}}`, claude(125, 40)},
+		"a stream of a message": {Anthropic, stream(start, text, text, stop), claude(125, 15)},
+		"totals that grew":      {Anthropic, stream(start, text, more), claude(130, 9)},
+		"a stream closed early": {Anthropic, stream(start, text, text, text), claude(125, 6)},
+		"cut within an event":   {Anthropic, strings.TrimSpace(stream(start, text, stop))[:370], claude(125, 2)},
+		"the end of it":         {Anthropic, stream(text, stop)[30:], output},
+		"nobody saw its end":    {Anthropic, stream(text, text), nil},
+		"output alone":          {Anthropic, `{"usage":{"input_tokens":"7","output_tokens":15}}`, output},
+		"all from a cache":      {Anthropic, `{"usage":{"cache_read_input_tokens":9,"output_tokens":5}}`, claude(0, 5)},
 
-		"content": {Gemini, `{"candidates":[{}],"usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":30,` +
-			`"toolUsePromptTokenCount":3,"totalTokenCount":42}}`, input},
-		"a stream of content": {Gemini, stream(
-			`{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":13}}`,
-			`{"usageMetadata":{"promptTokenCount":12,"totalTokenCount":20}}`,
-		), input},
-		"an array of content, cut": {Gemini, `[{"usageMetadata":{"promptTokenCount":12}}` + "\n,\r\n" +
-			`{"candidates":[{"con`, input},
-		"the tail of a long answer": {
-			Gemini, `a \"usage\": {} of a text"}],"usageMetadata":{"promptTokenCount":12}}`, input,
-		},
+		"content":                  {Gemini, tools, input},
+		"a stream of content":      {Gemini, stream(part1, part2), input},
+		"an array of content, cut": {Gemini, "[" + part1 + "\n,\r\n" + `{"candidates":[{"con`, input},
+		"the tail of a long one":   {Gemini, `a \"usage\": {} of a text"}],` + part1[1:], input},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := &limiter{rules: test.provider.rules, guesses: estimate.New(0)}

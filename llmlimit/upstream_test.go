@@ -18,15 +18,8 @@ type upstream struct {
 
 	mu      sync.Mutex
 	charges map[string][]charge
-	calls   []call
 	refused int
 	worst   map[string]int
-}
-
-// call is a request that was let through.
-type call struct {
-	number int
-	at     time.Time
 }
 
 // charge is what counts in the windows that it falls into.
@@ -43,8 +36,8 @@ func newUpstream(quotas units) *upstream {
 // which real ones do not.
 func (u *upstream) RoundTrip(req *http.Request) (*http.Response, error) {
 	var asked struct {
-		Number, Output int
-		Took           time.Duration
+		Output int
+		Took   time.Duration
 	}
 	body, _ := io.ReadAll(req.Body)
 	if err := json.Unmarshal(body, &asked); err != nil {
@@ -61,7 +54,6 @@ func (u *upstream) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	u.charge("", 1)
 	u.charge(input, wants[input])
-	u.calls = append(u.calls, call{asked.Number, time.Now()})
 	read, write := io.Pipe()
 	go func() {
 		defer func() { _ = write.Close() }()
