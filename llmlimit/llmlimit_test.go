@@ -1,7 +1,6 @@
 package llmlimit_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"math"
@@ -101,62 +100,30 @@ func TestProcessesKeepTheBudgetsOfAProvider(t *testing.T) {
 	})
 }
 
-// anthropic runs a test with a queue of Anthropic's units, and what takes its turns.
-func anthropic(t *testing.T, outputs int, test func(t *testing.T, q *fairlimit.Queue, transport http.RoundTripper)) {
-	t.Helper()
-	quotas := units{"": fairlimit.PerHour(10), input: fairlimit.PerHour(10_000), output: fairlimit.PerHour(outputs)}
-	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
-		q := queue(t, rdb, quotas)
-		transport := llmlimit.New(q, llmlimit.Anthropic)
-		transport.Base = newUpstream(quotas)
-		test(t, q, transport)
-	})
-}
-
-func available(t *testing.T, q *fairlimit.Queue, unit string) int {
-	t.Helper()
-	synctest.Wait()
-	return limitertest.Status(t, q).Units[unit].Available
-}
-
-func TestAStreamThatIsClosedEarlyIsSettledToWhatWasSeen(t *testing.T) {
-	anthropic(t, 8000, func(t *testing.T, q *fairlimit.Queue, transport http.RoundTripper) {
-		resp, err := transport.RoundTrip(request(t, 200, 500, 500, 4*time.Second))
-		require.NoError(t, err)
-		assert.Equal(t, 7500, available(t, q, output), "reserved until then")
-		lines, seen := bufio.NewScanner(resp.Body), 0
-		for seen < 2 && lines.Scan() {
-			seen += strings.Count(lines.Text(), "text_delta")
-		}
-		require.NoError(t, resp.Body.Close())
-		assert.Equal(t, 8000-100, available(t, q, output))
-		assert.Equal(t, 9, limitertest.Status(t, q).Available)
-		time.Sleep(time.Second) // until the upstream sees that nobody reads
-	})
-}
-
 // A first guess of 512 tokens would keep all requests from a quota of 300.
 func TestAGuessFitsTheQuota(t *testing.T) {
-	anthropic(t, 300, func(t *testing.T, q *fairlimit.Queue, transport http.RoundTripper) {
-		status, _, err := send(transport, request(t, 100, 4096, 500, 0))
+	redistest.Bubble(t, func(t *testing.T, rdb *redis.Client) {
+		perHour := fairlimit.PerHour
+		q := queue(t, rdb, units{"": perHour(10), input: perHour(10_000), output: perHour(300)})
+		transport := llmlimit.New(q, llmlimit.Anthropic)
+		transport.Base = answering{status: http.StatusOK}
+		_, _, err := send(transport, request(t, 100, 4096, 500, 0))
 		require.NoError(t, err)
-		require.Equal(t, http.StatusOK, status)
-		assert.Equal(t, 200, available(t, q, output))
+		assert.Equal(t, 300-512/2, limitertest.Status(t, q).Units[output].Available)
 	})
 }
 
 // What else is refused is tested in httplimit.
 func TestWhatIsNotConfiguredIsNotSent(t *testing.T) {
-	anthropic(t, 300, func(t *testing.T, q *fairlimit.Queue, _ http.RoundTripper) {
-		for transport, want := range map[*httplimit.Transport]error{
-			llmlimit.New(q, llmlimit.OpenAI):     fairlimit.ErrUnknownUnit,
-			llmlimit.New(nil, llmlimit.OpenAI):   fairlimit.ErrInvalidOption,
-			llmlimit.New(q, llmlimit.Provider{}): fairlimit.ErrInvalidOption,
-		} {
-			_, _, err := send(transport, request(t, 1, 1, 0, 0))
-			require.ErrorIs(t, err, want)
-		}
-	})
+	q := limitertest.Alone(t, fairlimit.PerHour(10))
+	for transport, want := range map[*httplimit.Transport]error{
+		llmlimit.New(q, llmlimit.OpenAI):     fairlimit.ErrUnknownUnit,
+		llmlimit.New(nil, llmlimit.OpenAI):   fairlimit.ErrInvalidOption,
+		llmlimit.New(q, llmlimit.Provider{}): fairlimit.ErrInvalidOption,
+	} {
+		_, _, err := send(transport, request(t, 1, 1, 0, 0))
+		require.ErrorIs(t, err, want)
+	}
 }
 
 // answering is a base that answers in one way.
