@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -22,14 +21,14 @@ func TestOnServersOfEachKind(t *testing.T) {
 		"+evalsha", "+eval", "+time", "+get", "+pttl", "+pexpire", "+psetex", "+scan", "+del", "+set", "+zadd",
 		"+zcard", "+zrange", "+zrangebyscore", "+zrem", "+zremrangebyscore", "+zscore", "+zrevrange",
 		"+zremrangebyrank").Err())
-	for i, address := range []string{
+	for _, address := range []string{
 		"redis+cluster://" + nodes[0] + "?addr=" + nodes[1],
 		"redis+sentinel://" + sentinel.Addr() + "?master_name=fairlimit",
 		"rediss://" + secure + "?skip_verify=true",
 		"unix://clerk:pass@" + socket, // all that limiters and flows need, and SCAN
 	} {
 		s := at(t, address)
-		s.prefix = fmt.Sprintf("fairlimit:%d:", i)
+		s.prefix += redistest.Name(t) + ":"
 		for _, name := range []string{"a", "b", "c", "d", "e"} { // on every node of a Cluster
 			require.Equal(t, "hello\n", s.does("wait "+name+" -quota 1/1h -- echo hello"))
 		}
