@@ -63,6 +63,14 @@ func TestLookTellsWhatIsUnusual(t *testing.T) {
 	require.NotContains(t, s.does("look nix"), "is the name spelt right?", "a queue may be idle")
 }
 
+// Thinning moves permits to later cells.
+func TestLookTakesAThinnedLogForNothingUnusual(t *testing.T) {
+	s := newShell(t)
+	s.put("{long}:quota", "1000/1m burst 1")
+	s.backlog("long", fairlimit.Quota{Permits: 1000, Per: time.Minute, Burst: 1}, 1500)
+	require.NotContains(t, s.does("look long"), "note")
+}
+
 func TestLookTellsFlowsAndUnits(t *testing.T) {
 	s := newShell(t)
 	q := s.queue("llm", fairlimit.PerHour(60), fairlimit.WithUnit("tokens", fairlimit.PerHour(1000)))
