@@ -26,7 +26,7 @@ const learnEvery = time.Minute
 //     more than its permits. Others have none.
 //   - Of several with the same Per the smallest counts.
 //
-// If the queue was made without [WithStoredQuota], the error matches
+// If [NewQueue] made the queue without [WithStoredQuota], the error matches
 // [ErrInvalidOption]. Other errors are those of SetQuotas.
 func (q *Queue) LearnQuotas(ctx context.Context, quotas ...Quota) error {
 	if err := ready(ctx, "nothing was stored"); err != nil {
