@@ -35,19 +35,19 @@ func (q *queue) Resume(ctx context.Context) (engine.News, error) { return q.stee
 const keep, forget = 0, 1
 
 func (q *queue) Requeue(ctx context.Context) (engine.News, error) {
-	return q.steer(ctx, requeueScript, engine.Within.Microseconds(), keep)
+	return q.steer(ctx, requeueScript, keep)
 }
 
 // Reset also clears keys that hold something else, or a queue of other units.
 func (q *queue) Reset(ctx context.Context) (engine.News, error) {
-	news, err := q.steer(ctx, requeueScript, engine.Within.Microseconds(), forget)
+	news, err := q.steer(ctx, requeueScript, forget)
 	if !errors.Is(err, engine.ErrState) && !errors.Is(err, engine.ErrUnsupported) {
 		return news, err
 	}
 	if err := q.client.Del(ctx, append(q.logKeys(q.rules.Load().names), q.key)...).Err(); err != nil {
 		return engine.News{}, lua.Explain(ctx, err)
 	}
-	return q.steer(ctx, requeueScript, engine.Within.Microseconds(), forget)
+	return q.steer(ctx, requeueScript, forget)
 }
 
 func (q *queue) Quotas(ctx context.Context) (quotas []engine.Quota, stored bool, err error) {
@@ -111,5 +111,5 @@ func (q *queue) textOf(ctx context.Context, quotas []engine.Quota) (string, erro
 }
 
 func (q *queue) store(ctx context.Context, text string) (engine.News, error) {
-	return q.steer(ctx, storeScript, engine.Within.Microseconds(), keep, text)
+	return q.steer(ctx, storeScript, keep, text)
 }

@@ -11,13 +11,14 @@
 -- ARGV[4]    the stored quotas that the caller goes by, '-' if it goes by its own
 -- ARGV[5..]  what the script itself is asked
 -- Returns    { 'QUOTAS', the text } if other quotas are stored: nothing is done then
--- Leaves     now, units, head, queue, running, clock, stop_clock_until, answer
+-- Leaves     WITHIN, now, units, head, queue, running, clock, stop_clock_until, answer
 --
 -- A slot is a label on the queue's clock, which is the server's time less the
 -- offset. A pause raises the offset, so that every slot comes later.
 
 local call, format, match, max = redis.call, string.format, string.match, math.max
 local HEAD, FLOWS, QUOTAS, FLOW = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local WITHIN = 1000000 -- engine.Within: for so long news need to reach everybody
 
 local server = call('TIME')
 local now, units, head = server[1] * 1000000 + server[2], #KEYS - 4, call('GET', HEAD)

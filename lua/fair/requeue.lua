@@ -1,8 +1,7 @@
 -- Makes turns void, so that whoever waits asks again, before others: see take.lua.
 -- Whoever is due soon may not hear of it, so these turns stay valid.
 --
--- ARGV[5]    for how long turns stay valid, in microseconds
--- ARGV[6]    1 if what has gone counts no more either, and a pause ends
+-- ARGV[5]    1 if what has gone counts no more either, and a pause ends
 -- Returns    answer
 
 local HOUR = 3600000 -- the head lives at least this long, in milliseconds: every sleeper can read the new id
@@ -22,10 +21,10 @@ local function cut(log, label)
   return log.open_slot or (cells[2 * kept - 1] or 0) + 0
 end
 
-local forgets = ARGV[6] == '1'
+local forgets = ARGV[5] == '1'
 if forgets then queue.offset = math.min(queue.offset, now - queue.stood_at) end
 -- If no slot lies ahead, nobody has to hear of it, and void is what the clock shows.
-local valid_until = clock() + (queue.tail > clock() and ARGV[5] or 0)
+local valid_until = clock() + (queue.tail > clock() and WITHIN or 0)
 -- A requeue of a moment ago keeps its void.
 if queue.void <= clock() then queue.void = valid_until end
 queue.id = max(now, queue.id + 1)

@@ -9,9 +9,9 @@
 local RUNS = AFTER_WINDOWS + 4
 local REFUSED, GRANTED, NOT_YET = 0, 1, 2 -- the values of engine.Verdict
 local GRACE = 500000 -- for so long after its newest slot a flow counts as active
-local WITHIN = 1000000 -- for so long after a requeue whoever waited asks before others
 
 local somebody_waited = queue.void > queue.id - queue.offset
+-- Whoever waited at a requeue asks before others.
 local others_ask_at = somebody_waited and queue.id + WITHIN or 0
 
 -- Decides about the first of so many requests of a run, and those that fare alike.
