@@ -163,7 +163,7 @@ type Queue interface {
 	SetQuotas(ctx context.Context, quotas []Quota) (News, error)
 
 	// LearnQuotas is SetQuotas for one caller in each stretch of that length, over
-	// all limiters of the name. For others it is Look.
+	// all limiters of the name. For others it does nothing, and tells no news.
 	LearnQuotas(ctx context.Context, quotas []Quota, every time.Duration) (News, error)
 
 	// Flow is this engine for the callers of a flow: any text, and a weight of at

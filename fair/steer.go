@@ -89,7 +89,7 @@ func (q *queue) LearnQuotas(ctx context.Context, quotas []engine.Quota, every ti
 	case err != nil:
 		return engine.News{}, lua.Explain(ctx, err)
 	case !first:
-		return q.Look(ctx)
+		return engine.News{}, nil
 	}
 	return q.store(ctx, text)
 }
